@@ -1,0 +1,35 @@
+# Thin: everything is in bootstrap.py, which Windows runs as `py bootstrap.py lab`.
+#
+#   make lab            make the environment and open JupyterLab on the first chapter
+#   make test           run the tests and all chapters, without a key and without a network
+#   make test-browser   run the chapters in a real JupyterLab in Chromium
+#   make notebooks      run chapters from top to bottom and write them back: make notebooks CH="00 01" CHECK=1
+#   make lint           ruff, over notebooks too
+#   make bench          measure what the harness costs
+#   make doctor         say what is here and what is missing
+#   make lock           remake requirements.lock from pyproject.toml: make lock ARGS=--upgrade
+#   make clean          remove the environment and the caches
+#
+# PYTHON chooses the interpreter; ARGS goes on to the tool behind: make test ARGS="-k registry".
+
+PYTHON ?= python3
+ARGS ?=
+CH ?=
+CHECK ?=
+
+.PHONY: help lab test test-browser lint notebooks bench doctor lock clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+lab:
+	@$(PYTHON) bootstrap.py lab $(ARGS)
+
+test test-browser lint bench lock:
+	@$(PYTHON) bootstrap.py $@ -- $(ARGS)
+
+notebooks:
+	@$(PYTHON) bootstrap.py notebooks $(CH) $(if $(CHECK),--check)
+
+doctor clean:
+	@$(PYTHON) bootstrap.py $@

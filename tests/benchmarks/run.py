@@ -1,0 +1,148 @@
+"""What the harness costs, as ratios against what any honest program must do. `make bench` runs this.
+
+Each pair is measured in one run, interleaved, and the smallest time of each side counts: noise only
+ever adds. The limits are printed beside the figures; nothing here passes or fails.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from keel import ExecutionContext, Harness, Principal, ToolCall, ToolRegistry
+
+ROUNDS = 60
+
+
+class Incident(BaseModel):
+    incident_id: str
+    service: str
+    severity: str
+    symptom: str
+    evidence: list[str]
+
+
+class Arguments(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+    incident_id: Annotated[str, Field(pattern=r"^INC-[0-9]{3}$")]
+
+
+def lookup_incident(incident_id: Annotated[str, Field(pattern=r"^INC-[0-9]{3}$")]) -> Incident:
+    """Look up one incident by its id."""
+    return Incident(
+        incident_id=incident_id,
+        service="auth-api",
+        severity="high",
+        symptom="login returns 502",
+        evidence=["auth-api timeout", "database pool exhausted"],
+    )
+
+
+def best(*functions: Callable[[], object], calls: int = 500) -> list[float]:
+    """The smallest time of each function for `calls` calls, in seconds, measured in turns."""
+    smallest = [float("inf")] * len(functions)
+    gc.disable()
+    for _ in range(ROUNDS):
+        for at, function in enumerate(functions):
+            start = time.perf_counter()
+            for _ in itertools.repeat(None, calls):
+                function()
+            smallest[at] = min(smallest[at], time.perf_counter() - start)
+    gc.enable()
+    return smallest
+
+
+def make(tools: int) -> tuple[Harness, ExecutionContext]:
+    """A harness with lookup_incident among so many tools, and somebody who may use all of them."""
+    registry = ToolRegistry()
+    registry.tool(lookup_incident, version="1.0", read_only=True, permission="incidents:read", timeout_s=None)
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    for number in range(tools - 1):
+        registry.add_schema_tool(
+            name=f"{('read', 'list', 'find')[number % 3]}_thing_{number}",
+            description="-",
+            input_schema=schema,
+            function=lambda arguments: None,
+            read_only=True,
+        )
+    return Harness(registry), ExecutionContext(principal=Principal(id="amira", permissions=["incidents:read"]))
+
+
+def dispatch() -> float:
+    """The whole line against validating, running and dumping, which any honest program must do."""
+    harness, context = make(10)
+    call = ToolCall(call_id="c-1", name="lookup_incident", arguments={"incident_id": "INC-001"})
+    arguments = call.arguments
+
+    def floor():
+        return lookup_incident(Arguments.model_validate(arguments).incident_id).model_dump(mode="json")
+
+    assert harness.execute(call, context).data == floor()
+    line, least = best(lambda: harness.execute(call, context), floor)
+    return line / least
+
+
+def growth(name: str, calls: int) -> float:
+    """One call among 10,000 tools against the same among 10."""
+    sides = []
+    for count in (10, 10_000):
+        harness, context = make(count)
+        call = ToolCall(call_id="c-1", name=name, arguments={"incident_id": "INC-001"})
+        harness.execute(call, context)
+        sides.append(lambda harness=harness, call=call, context=context: harness.execute(call, context))
+    few, many = best(*sides, calls=calls)
+    return many / few
+
+
+_PYDANTIC = (
+    "from pydantic import BaseModel, Field, TypeAdapter, create_model\nclass M(BaseModel):\n    name: str = Field('')\n"
+)
+_MEASURE = """
+import resource, sys, time
+start = time.perf_counter()
+{program}
+spent = time.perf_counter() - start
+print(spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def started(program: str) -> tuple[float, float]:
+    """Seconds that a program takes in a fresh interpreter, and its peak memory in KiB."""
+    command = [sys.executable, "-c", _MEASURE.format(program=program)]
+    spent, memory = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(spent), float(memory)
+
+
+def importing() -> tuple[float, float]:
+    """`import keel` against a program that imports pydantic and defines one model: time ratio, MiB more."""
+    ours, theirs = [], []
+    for _ in range(15):
+        ours.append(started("import keel"))
+        theirs.append(started(_PYDANTIC))
+    time_ratio = min(spent for spent, _ in ours) / min(spent for spent, _ in theirs)
+    return time_ratio, (min(memory for _, memory in ours) - min(memory for _, memory in theirs)) / 1024
+
+
+def main() -> None:
+    import_time, import_memory = importing()
+    rows = [
+        ("a dispatch, against validate + body + dump", dispatch(), 2.5),
+        ("a dispatch among 10,000 tools, against 10", growth("lookup_incident", 500), 1.2),
+        ("an unknown name among 10,000 tools, against 10", growth("read_thing_x", 20), 3.0),
+        ("import keel, against importing pydantic", import_time, 1.2),
+        ("memory that import keel adds to that, MiB", import_memory, 4.0),
+    ]
+    print(f"{'what':<50} {'ratio':>6} {'limit':>6}")
+    for what, ratio, limit in rows:
+        print(f"{what:<50} {ratio:>6.2f} {limit:>6.1f}")
+
+
+if __name__ == "__main__":
+    main()
