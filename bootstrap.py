@@ -31,9 +31,9 @@ NEWEST_TRIED = 14
 ROOT = os.path.dirname(os.path.abspath(__file__))
 WINDOWS = os.name == "nt"
 FIRST_CHAPTER = "notebooks/00_start_here.ipynb"
-IMPORTS = (
-    "pydantic jsonschema openai ipykernel ipywidgets jupyterlab nbformat nbclient nbval pytest xdist hypothesis keel"
-).split()
+# What stands for the whole environment when it is checked.
+IMPORTS = ["pydantic", "jsonschema", "openai", "jupyterlab", "ipykernel", "ipywidgets", "nbclient", "nbval", "xdist"]
+IMPORTS += ["hypothesis", "keel"]
 # A chapter must pass without any of these, and a test must never spend a learner's money.
 MODEL_VARIABLES = re.compile(r"^(OPENAI_|DEEPSEEK_|KEEL_LOCAL_MODEL$)")
 
@@ -447,7 +447,7 @@ def choose_port(ip, wanted):
             if port != wanted:
                 say(f"port {wanted} is taken, using {port}")
             return port
-    raise SetupError(f"No port from {wanted} to {last - 1} is free. Choose another: `python bootstrap.py lab --port N`.")
+    raise SetupError(f"No port from {wanted} to {last - 1} is free. Name another with KEEL_PORT or --port.")
 
 
 def has_browser():
@@ -710,7 +710,8 @@ def test(place, arguments):
         if has_files(place, "notebooks", ".ipynb"):
             # Without loadfile, the cells of one notebook would be dealt out to several kernels.
             fixed = ["--nbval", "--nbval-cell-timeout=60", "-n", workers(), "--dist", "loadfile"]
-            outcomes.append(run_pytest(place, "chapters", fixed + options + (chapters or ["notebooks"]), test_environ()))
+            chosen = chapters or ["notebooks"]
+            outcomes.append(run_pytest(place, "chapters", fixed + options + chosen, test_environ()))
         else:
             say("there are no chapters in notebooks/ yet")
     return close(outcomes)

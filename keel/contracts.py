@@ -5,8 +5,6 @@ sent it. A *call* is our own record of it, under an id that we made. A *result* 
 also when the call failed.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Any
 from uuid import uuid4

@@ -17,7 +17,6 @@ from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
 
 from .contracts import ExecutionContext
@@ -70,13 +69,6 @@ class Signature:
     output: Output
 
 
-class _Untitled(GenerateJsonSchema):
-    """Leaves out the titles that pydantic makes from names: they tell a model nothing new."""
-
-    def field_title_should_be_set(self, schema) -> bool:
-        return False
-
-
 def read_signature(function: Callable) -> Signature:
     """Compile a function's parameters. Raises TypeError or ValueError that say which one cannot be judged."""
     signature = inspect.signature(function, eval_str=True)
@@ -88,11 +80,23 @@ def read_signature(function: Callable) -> Signature:
             fields[parameter.name] = _field(parameter)
     config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
     model = create_model("Arguments", __config__=config, **{_field_name(name): field for name, field in fields.items()})
-    shown = model.model_json_schema(schema_generator=_Untitled)
+    shown = model.model_json_schema(schema_generator=_untitled())
     shown.pop("title", None)
     judge = _SignatureJudge(model, list(fields), shown)
     promised = Any if signature.return_annotation is inspect.Signature.empty else signature.return_annotation
     return Signature(shown, judge, context_parameter, Output(promised))
+
+
+@lru_cache(maxsize=1)
+def _untitled() -> type:
+    """pydantic's schema writer without the titles that it makes from names: they tell a model nothing new."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        def field_title_should_be_set(self, schema) -> bool:
+            return False
+
+    return Untitled
 
 
 def _field(parameter: inspect.Parameter) -> tuple[Any, Any]:

@@ -8,7 +8,6 @@ import threading
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from typing import Any
 
 from .adapters import quoted
@@ -244,6 +243,8 @@ class _View:
 
     def nearest(self, name: str) -> list[str]:
         """The few names most like this one, the nearest first; all of them where there are few."""
+        from difflib import SequenceMatcher
+
         if len(self.tools) <= _NEAR:
             return list(self.tools)
         candidates = self._candidates(name[:NAME_LENGTH])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from typing import Any
 
 from .adapters import check_json, kind_of, printable, quoted
@@ -89,6 +88,8 @@ def _followed(schema: dict[str, Any], part: Any) -> dict[str, Any]:
 
 
 def _names(part: dict[str, Any], asked: str) -> str:
+    from difflib import get_close_matches
+
     known = list(part.get("properties", {}))
     if not known:
         return "Leave it out: nothing goes there."

@@ -32,6 +32,7 @@ def start(command, root, arguments, **variables):
     environment.pop("JUPYTER_TOKEN", None)
     # What a test runner under which this runs has set for its own workers.
     environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST")}
+    environment.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", PYTEST_PLUGINS="xdist.plugin,nbval.plugin")
     return subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -128,7 +129,7 @@ def test_tests_and_chapters_both_run_and_are_summed_up(tmp_path):
         "import pytest\ndef test_a(): pass\ndef test_b(): assert False\ndef test_c(): pytest.skip('no')\n"
     )
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\ntestpaths = ["tests"]\n')
-    process = start("test", tmp_path, [], OPENAI_API_KEY="not a key")
+    process = start("test", tmp_path, ["--", "-n", "0"], OPENAI_API_KEY="not a key")
     lines = process.communicate(timeout=60)[0].splitlines()
     assert process.returncode == 1
     assert lines[-1] == "2 passed, 2 failed, 1 skipped", lines

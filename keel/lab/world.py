@@ -1,0 +1,200 @@
+"""The on-call desk that the course works on: incidents, tickets, the tools, and a world to break.
+
+Every World is new and knows what was done to it, so that a case can be judged by looking at the
+world and not at the answer. Nothing here reaches outside of it: `delete_prod` leaves a mark and no more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from keel.authorization import ExecutionContext, Principal
+from keel.contracts import ToolFailure
+from keel.registry import Tool, ToolRegistry
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+MAX_ROWS = 1000  # what one query may ask for, by the rule of the business
+
+IncidentId = Annotated[str, Field(pattern=r"^INC-[0-9]{3}$")]
+
+
+class Incident(BaseModel):
+    """One incident, as the desk shows it."""
+
+    incident_id: str
+    service: str
+    severity: str
+    symptom: str
+    evidence: list[str]
+
+
+class Ticket(BaseModel):
+    """One ticket that somebody will work on."""
+
+    ticket_id: str
+    title: str
+    incident_id: str
+
+
+class World:
+    """One desk: its incidents, the tickets made at it, and every mark that was left on it.
+
+    `faults` makes a tool misbehave: a function of the tool's arguments that runs at the start of
+    its body and may raise, hang or give a `Wrong` that is returned in the body's place.
+    """
+
+    def __init__(self):
+        rows = json.loads((DATA / "incidents.json").read_text(encoding="utf-8"))
+        self.incidents = {row["incident_id"]: Incident.model_validate(row) for row in rows}
+        self.teams = {row["incident_id"]: row["team"] for row in rows}
+        self.tickets: list[Ticket] = []
+        self.marks: list[str] = []
+        self.ran: list[str] = []
+        self.faults: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        self.entered = threading.Event()  # some body has begun
+        self.released = threading.Event()  # whoever hangs may go on
+
+    def enter(self, name: str, **arguments: Any) -> Wrong | None:
+        """What every body does first: note that it began, then suffer the fault of this world, if any."""
+        self.ran.append(name)
+        self.entered.set()
+        fault = self.faults.get(name)
+        outcome = fault(arguments) if fault else None
+        return outcome if isinstance(outcome, Wrong) else None
+
+    def shows(self) -> str:
+        """What was done to this world, in one line."""
+        done = list(self.marks)
+        done += [f"{len(self.tickets)} ticket{'s' * (len(self.tickets) != 1)} made"] if self.tickets else []
+        return "; ".join(done) or "unchanged"
+
+
+class Wrong:
+    """What a faulty body returns in the place of its own result."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+def bodies(world: World) -> dict[str, Callable]:
+    """The functions behind the course's tools, bound to one world. They judge nothing: that is the lesson.
+
+    They are careless in the ways that such code is: `lookup_incident` takes its number with `int`,
+    which reads the digits of every script and does not mind a line break.
+    """
+
+    def lookup_incident(incident_id: IncidentId) -> Incident:
+        """Look up one incident by its id, for example INC-001."""
+        wrong = world.enter("lookup_incident", incident_id=incident_id)
+        number = int(incident_id.removeprefix("INC-"))
+        found = world.incidents.get(f"INC-{number:03}")
+        if found is None:
+            raise ToolFailure("incident_not_found", f"There is no incident {incident_id}.")
+        return wrong.value if wrong else found
+
+    def query_data(table: str, limit: int = 100) -> dict[str, Any]:
+        """Read the first rows of a table of measurements, at most 1000 at a time."""
+        wrong = world.enter("query_data", table=table, limit=limit)
+        if limit > MAX_ROWS:
+            world.marks.append(f"a query for {limit} rows stalled the database")
+        rows = [{"minute": minute, "value": minute * 7 % 13} for minute in range(min(limit, MAX_ROWS))]
+        return wrong.value if wrong else {"table": table, "rows": rows}
+
+    def add(a: int, b: int) -> int:
+        """Add two integers."""
+        world.enter("add", a=a, b=b)
+        return a + b
+
+    def double(n: int) -> int:
+        """Double an integer."""
+        world.enter("double", n=n)
+        return n * 2
+
+    def create_ticket(title: Annotated[str, Field(min_length=1, max_length=200)], incident_id: IncidentId) -> Ticket:
+        """Create a ticket for an incident. Somebody will be called to work on it."""
+        world.enter("create_ticket", title=title, incident_id=incident_id)
+        ticket = Ticket(ticket_id=f"T-{len(world.tickets) + 1}", title=title, incident_id=incident_id)
+        world.tickets.append(ticket)
+        answer_lost = world.faults.get("create_ticket:answer")
+        if answer_lost:
+            answer_lost({})
+        return ticket
+
+    return {one.__name__: one for one in (lookup_incident, query_data, add, double, create_ticket)}
+
+
+def same_team(world: World) -> Callable[..., bool]:
+    """A policy: an incident is for the members of its team. One that does not exist is no secret."""
+
+    def own_team(tool: Tool, values: dict[str, Any], context: ExecutionContext) -> bool:
+        return world.teams.get(values["incident_id"], None) in {None, *context.principal.teams}
+
+    return own_team
+
+
+def few_rows(values: dict[str, Any], context: ExecutionContext) -> str | None:
+    """A rule: the database serves a thousand rows at a time."""
+    if 1 <= values["limit"] <= MAX_ROWS:
+        return None
+    return f"limit: {values['limit']} rows cannot be asked for at once. Ask for 1 to {MAX_ROWS}."
+
+
+def course_registry(world: World, *, unasked: tuple[str, ...] = ()) -> ToolRegistry:
+    """The course's tools over one world. Writes named in `unasked` run without a person's approval."""
+    registry, function = ToolRegistry(), bodies(world)
+    own_team = same_team(world)
+    read = {"version": "1.0", "read_only": True, "timeout_s": None}
+    registry.tool(
+        function["lookup_incident"],
+        permission="incidents:read",
+        policies=[own_team],
+        errors=["incident_not_found"],
+        **read,
+    )
+    registry.tool(function["query_data"], permission="data:read", rules=[few_rows], **read)
+    registry.tool(function["add"], **read)
+    registry.tool(function["double"], **read)
+    registry.tool(
+        function["create_ticket"],
+        version="1.0",
+        permission="tickets:write",
+        destructive=False,
+        policies=[own_team],
+        needs_approval="create_ticket" not in unasked,
+    )
+    return registry
+
+
+def naive_namespace(world: World) -> dict[str, Callable]:
+    """What `globals()` would hold in a program like the one most people write first.
+
+    A namespace of our own in the place of the real one: a model that may name anything finds
+    here only harmless stand-ins, and the marks that they leave.
+    """
+
+    def delete_prod() -> str:
+        world.ran.append("delete_prod")
+        world.marks.append("production deleted")
+        return "deleted"
+
+    return {**bodies(world), "delete_prod": delete_prod}
+
+
+def everything() -> ExecutionContext:
+    """Somebody who may do all that the course's tools can do, in every team."""
+    permissions = ["incidents:read", "data:read", "tickets:write"]
+    teams = ["identity", "payments", "finance", "catalog"]
+    return ExecutionContext(principal=Principal(id="amira", permissions=permissions, teams=teams))
+
+
+def seeded_mint(seed: str = "c") -> Callable[[], str]:
+    """A minting function whose ids are the same on every run, for notebooks: c-1, c-2, …"""
+    numbers: Iterator[int] = itertools.count(1)
+    return lambda: f"{seed}-{next(numbers)}"
