@@ -65,7 +65,9 @@ def check_json(value: Any) -> None:
         size = _measure(value, MAX_DEPTH)
     except ValueError as problem:  # a UnicodeEncodeError is one too
         reason = "text with half a character (a lone surrogate)" if isinstance(problem, UnicodeError) else problem
-        raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"The arguments hold {reason}. Send plain JSON without it.") from None
+        raise ToolFailure(
+            ErrorCode.INVALID_ARGUMENTS, f"The arguments hold {reason}. Send plain JSON without it."
+        ) from None
     if size > MAX_BYTES:
         raise ToolFailure(
             ErrorCode.INVALID_ARGUMENTS, f"The arguments are too large: over {MAX_BYTES} bytes. Send less."

@@ -28,7 +28,8 @@ _REF_BUDGET = 20_000  # followed references per judgement: a schema can ask for 
 # What holds the schema of a collection's items; without it they may be anything.
 _ITEMS = {
     **dict.fromkeys(("list", "set", "frozenset", "generator"), "items_schema"),
-    **{"dict": "values_schema", "tuple": "items_schema"},
+    "dict": "values_schema",
+    "tuple": "items_schema",
 }
 # Keys of a core schema under which no other core schema stands.
 _NO_SCHEMAS = ("metadata", "config", "default", "cls", "expected", "serialization")

@@ -191,6 +191,21 @@ class ToolRegistry:
             return view
 
 
+def bind(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Do the arguments fit the tool's parameters by name? None missing, none that it does not have.
+
+    That is shape and no more: it says nothing of types. Raises ToolFailure `invalid_arguments`.
+    """
+    known, wanted = tool.input_schema.get("properties", {}), tool.input_schema.get("required", [])
+    missing = [name for name in wanted if name not in arguments]
+    extra = [quoted(name) for name in arguments if name not in known]
+    problems = [f"missing: {', '.join(missing)}."] * bool(missing) + [f"no such: {', '.join(extra)}."] * bool(extra)
+    if problems:
+        names = ", ".join(known) or "none"
+        raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"Arguments {' '.join(problems)} The names are: {names}.")
+    return arguments
+
+
 def permitted(tool: Tool, principal: Principal) -> bool:
     """Whether this principal may use the tool at all."""
     return tool.permission is None or tool.permission in principal.permissions

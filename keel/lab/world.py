@@ -58,16 +58,20 @@ class World:
         self.marks: list[str] = []
         self.ran: list[str] = []
         self.faults: dict[str, Callable[[dict[str, Any]], Any]] = {}
-        self.entered = threading.Event()  # some body has begun
+        self.hanging = threading.Event()  # some body hangs
         self.released = threading.Event()  # whoever hangs may go on
 
     def enter(self, name: str, **arguments: Any) -> Wrong | None:
         """What every body does first: note that it began, then suffer the fault of this world, if any."""
         self.ran.append(name)
-        self.entered.set()
         fault = self.faults.get(name)
         outcome = fault(arguments) if fault else None
         return outcome if isinstance(outcome, Wrong) else None
+
+    def hang(self) -> None:
+        """What a body does that will not come back: wait until somebody releases this world."""
+        self.hanging.set()
+        self.released.wait(60)
 
     def shows(self) -> str:
         """What was done to this world, in one line."""

@@ -1,0 +1,165 @@
+"""The board: how the gauntlet's cases ended, grouped by chapter, as text, as a picture and as a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from .catalogue import words
+from .chapters import position
+from .display import show_widget, widgets_on
+from .gauntlet import Outcome, Verdict, score
+
+_MARKS = {Verdict.RIGHT: "✓", Verdict.NOT_BUILT: "·"}
+# Each verdict has a mark beside its colour: not everybody sees red and green.
+_COLOURS = {
+    Verdict.RIGHT: "#2a9d5c",
+    Verdict.WRONG: "#d1495b",
+    Verdict.CRASHED: "#b23a48",
+    Verdict.DAMAGE: "#8f1d2c",
+    Verdict.HUNG: "#c77d2e",
+    Verdict.NOT_BUILT: "#b8bec7",
+}
+
+
+def board_text(outcomes: Sequence[Outcome], upto: str | None = None) -> str:
+    """The board as text: a row a case, and a closing line that counts.
+
+    With `upto`, rows that a chapter up to that one has taught, and that are red all the same, say so.
+    """
+    if not outcomes:
+        return words("gauntlet.board.nothing")
+    lines = []
+    for chapter, group in groupby(outcomes, key=lambda one: one.chapter):
+        lines.append(words("gauntlet.board.chapter", chapter=chapter))
+        lines += [_row(one, upto) for one in group]
+    return "\n".join([*lines, totals(outcomes, upto)])
+
+
+def totals(outcomes: Sequence[Outcome], upto: str | None = None) -> str:
+    """The closing line: how many are right, not built yet, and red though taught."""
+    right, built = score(outcomes)
+    grey, red = len(outcomes) - built, sum(_lost(one, upto) for one in outcomes)
+    line = words("gauntlet.board.total", right=right, built=built)
+    if grey:
+        line += words("gauntlet.board.waiting", grey=grey)
+    return line + (words("gauntlet.board.lost", red=red) if red else "") + "."
+
+
+def detail(one: Outcome) -> str:
+    """What was expected of one case, what came, and what the world shows where that matters."""
+    if one.verdict in (Verdict.RIGHT, Verdict.NOT_BUILT):
+        return ""
+    if one.verdict is Verdict.DAMAGE:
+        return words("gauntlet.board.damage", got=one.got, world=one.world)
+    if one.verdict is Verdict.HUNG:
+        return words("gauntlet.board.no_answer", expected=one.expected)
+    key = "gauntlet.board.crash" if one.verdict is Verdict.CRASHED else "gauntlet.board.detail"
+    return words(key, expected=one.expected, got=one.got)
+
+
+def _row(one: Outcome, upto: str | None) -> str:
+    tail = detail(one)
+    taught = f" ({words('gauntlet.board.taught')})" if _lost(one, upto) else ""
+    verdict = words(f"gauntlet.verdict.{one.verdict.name.lower()}")
+    row = f"  {_MARKS.get(one.verdict, '✗')} {title(one):<36} {verdict}"
+    return row + (f": {tail}" if tail else "") + taught
+
+
+def title(one: Outcome) -> str:
+    """A case in plain words."""
+    return words(f"gauntlet.row.{one.case}")
+
+
+def _lost(one: Outcome, upto: str | None) -> bool:
+    taught = upto is not None and position(one.chapter) <= position(upto)
+    return taught and one.verdict not in (Verdict.RIGHT, Verdict.NOT_BUILT)
+
+
+class BoardPicture:
+    """Boards above one another as squares, so that two of them compare at a glance. Shows itself in a notebook."""
+
+    def __init__(self, boards: Mapping[str, Sequence[Outcome]]):
+        self.boards = dict(boards)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: {''.join(map(_mark, board))}" for name, board in self.boards.items())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"image/svg+xml": self.svg(), "text/plain": repr(self)}
+
+    def svg(self) -> str:
+        """The picture: no script, no date, no random id, so that it is the same on every run."""
+        side, left, top = 22, 150, 34
+        widest = max((len(board) for board in self.boards.values()), default=0)
+        parts = [_heads(next(iter(self.boards.values()), ()), left, side)]
+        for line, (name, board) in enumerate(self.boards.items()):
+            y = top + line * (side + 8)
+            parts.append(f'<text x="8" y="{y + 15}" font-size="13" fill="currentColor">{escape(name)}</text>')
+            parts += [_square(one, left + at * side, y, side - 3) for at, one in enumerate(board)]
+        width, height = left + widest * side + 8, top + len(self.boards) * (side + 8) + 4
+        label = escape(words("gauntlet.board.picture"))
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" role="img" font-family="sans-serif"><title>{label}</title>'
+            f'<rect width="{width}" height="{height}" rx="6" fill="#ffffff" color="#1f2933"/>'
+            f'<g color="#1f2933">{"".join(parts)}</g></svg>'
+        )
+
+
+def _mark(one: Outcome) -> str:
+    return _MARKS.get(one.verdict, "✗")
+
+
+def _heads(board: Sequence[Outcome], left: int, side: int) -> str:
+    """The chapters' numbers, each above its first square."""
+    heads = []
+    for at, one in enumerate(board):
+        if at == 0 or board[at - 1].chapter != one.chapter:
+            heads.append(
+                f'<text x="{left + at * side}" y="22" font-size="12" fill="currentColor">{escape(one.chapter)}</text>'
+            )
+    return "".join(heads)
+
+
+def _square(one: Outcome, x: int, y: int, side: int) -> str:
+    tip = escape(f"{title(one)}: {words(f'gauntlet.verdict.{one.verdict.name.lower()}')}")
+    return (
+        f'<g><title>{tip}</title><rect x="{x}" y="{y}" width="{side}" height="{side}" rx="3" '
+        f'fill="{_COLOURS[one.verdict]}"/><text x="{x + side / 2}" y="{y + 14}" font-size="12" fill="#fff" '
+        f'text-anchor="middle">{_mark(one)}</text></g>'
+    )
+
+
+def gauntlet_board(outcomes: Sequence[Outcome], upto: str | None = None) -> None:
+    """Print the board, and show it as a widget in which each row can be opened."""
+    text = board_text(outcomes, upto)
+    print(text)
+    if outcomes and widgets_on():
+        show_widget(board_widget(outcomes), text.splitlines()[-1])
+
+
+def board_widget(outcomes: Sequence[Outcome]) -> Any:
+    """A list to walk through with the arrow keys, and what happened in the chosen row beside it."""
+    import ipywidgets
+
+    rows = [(f"{_mark(one)} {one.chapter}  {title(one)}", at) for at, one in enumerate(outcomes)]
+    pick = ipywidgets.Select(options=rows, value=0, rows=min(len(rows), 12), description=words("gauntlet.board.pick"))
+    pick.layout.width = "26em"
+    card = ipywidgets.HTML(value=_card(outcomes[0]))
+
+    def show(change: dict[str, Any]) -> None:
+        card.value = _card(outcomes[change["new"]])
+
+    pick.observe(show, names="value")
+    return ipywidgets.HBox([pick, card])
+
+
+def _card(one: Outcome) -> str:
+    verdict = words(f"gauntlet.verdict.{one.verdict.name.lower()}")
+    return (
+        f'<div style="padding:0 1em"><b>{escape(title(one))}</b><br>'
+        f'<span style="color:{_COLOURS[one.verdict]}">{_mark(one)} {escape(verdict)}</span><br>{escape(detail(one))}</div>'
+    )
