@@ -53,9 +53,7 @@ NEXT_STEPS: Mapping[str, NextStep] = MappingProxyType(
         ErrorCode.OUTCOME_UNKNOWN: NextStep(
             Action.ASK_WORLD, "Ask the outside world whether it happened. Never just repeat it."
         ),
-        ErrorCode.TOOL_FAILED: NextStep(
-            Action.STOP, "Retry if the error says retryable, within the budget; else stop."
-        ),
+        ErrorCode.TOOL_FAILED: NextStep(Action.STOP, "Retry within the budget if the error says retryable; else stop."),
         ErrorCode.INVALID_OUTPUT: NextStep(Action.STOP, "Stop, and mend the tool: it broke its own contract."),
         ErrorCode.BUDGET_EXCEEDED: NextStep(Action.STOP, "Stop. The turns, the calls or the time are used up."),
         ErrorCode.UNAVAILABLE: NextStep(Action.WAIT, "Wait, or call the operator. Nothing ran."),

@@ -1,1 +1,35 @@
-"""The teaching side of Keel: worlds to break, the gauntlet, widgets, exercises. It stands on the harness."""
+"""The teaching side of Keel: worlds to break, the gauntlet, widgets, exercises. It stands on the harness.
+
+Each name is loaded when it is first asked for, so that a chapter pays only for what it uses.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "board": ("BoardPicture", "board_text", "gauntlet_board"),
+    "doctor": ("doctor",),
+    "exercises": ("check", "hint", "progress", "solution"),
+    "failure_lab": ("failure_lab",),
+    "four": ("FOUR", "fire_four"),
+    "gauntlet": ("Subject", "Verdict", "run_gauntlet"),
+    "line": ("finished", "line", "naive"),
+    "prompts": ("predict", "quiz"),
+    "strip": ("stage_strip",),
+    "world": ("World", "bodies", "course_registry", "everything", "naive_namespace", "seeded_mint"),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = sorted([*_MODULE_OF, "next_step"])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "next_step":  # from the first chapter on, though chapter 06 builds what is behind it
+        return import_module("keel.recovery").next_step
+    if name not in _MODULE_OF:
+        raise AttributeError(f"keel.lab has no {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

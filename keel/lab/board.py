@@ -161,5 +161,6 @@ def _card(one: Outcome) -> str:
     verdict = words(f"gauntlet.verdict.{one.verdict.name.lower()}")
     return (
         f'<div style="padding:0 1em"><b>{escape(title(one))}</b><br>'
-        f'<span style="color:{_COLOURS[one.verdict]}">{_mark(one)} {escape(verdict)}</span><br>{escape(detail(one))}</div>'
+        f'<span style="color:{_COLOURS[one.verdict]}">{_mark(one)} {escape(verdict)}</span><br>'
+        f"{escape(detail(one))}</div>"
     )
