@@ -249,6 +249,8 @@ def is_ready(place):
 def only_one(place):
     """Hold the set-up for one process. The system drops the lock with its holder, so that none is left behind."""
     with open(place.guard, "a+") as file:
+        # A pip that outlives a killed run keeps the lock until it has stopped writing.
+        os.set_inheritable(file.fileno(), True)
         told = False
         while not try_lock(file):
             if not told:
@@ -355,6 +357,7 @@ def run_quietly(command):
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        close_fds=False,
     )
     try:
         output = process.communicate()[0].decode("utf-8", "replace")

@@ -28,7 +28,7 @@ def to_call(request: ToolRequest, call_id: str) -> ToolCall:
             f"No tool can be called {quoted(name)}: names are lower-case letters, digits and underscores.",
         )
     if request.problem is not None:
-        raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"This call cannot be run: {printable(request.problem)}")
+        raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"This call cannot be run: {printable(request.problem)[:200]}")
     arguments = {} if request.arguments is None else request.arguments
     if type(arguments) is not dict:
         raise ToolFailure(
@@ -62,45 +62,51 @@ def check_json(value: Any) -> None:
         else:
             return
     try:
-        size = _measure(value, MAX_DEPTH)
+        left = _measure(value, MAX_DEPTH, MAX_BYTES)
     except ValueError as problem:  # a UnicodeEncodeError is one too
         reason = "text with half a character (a lone surrogate)" if isinstance(problem, UnicodeError) else problem
         raise ToolFailure(
             ErrorCode.INVALID_ARGUMENTS, f"The arguments hold {reason}. Send plain JSON without it."
         ) from None
-    if size > MAX_BYTES:
+    if left < 0:
         raise ToolFailure(
             ErrorCode.INVALID_ARGUMENTS, f"The arguments are too large: over {MAX_BYTES} bytes. Send less."
         )
 
 
-def _measure(value: Any, levels: int) -> int:
-    """The rough size of value as JSON text, in bytes. Raises ValueError for what JSON cannot hold."""
+def _measure(value: Any, levels: int, left: int) -> int:
+    """How much is left of so many bytes after value, roughly, as JSON text; below zero it need not go on.
+
+    Raises ValueError for what JSON cannot hold.
+    """
     kind = type(value)
     if kind is str:
-        return len(value) + 3 if value.isascii() else len(value.encode()) + 3
+        return left - 3 - (len(value) if value.isascii() else len(value.encode()))
     if kind is bool or value is None:
-        return 5
+        return left - 5
     if kind is int:
         if not -_MAX_INT < value < _MAX_INT:
             raise ValueError(f"a number of more than {MAX_DIGITS} digits")
-        return 2 + value.bit_length() // 3
+        return left - 2 - value.bit_length() // 3
     if kind is float:
         if not math.isfinite(value):
             raise ValueError(f"the number {value}")
-        return 10
+        return left - 10
     if kind is not dict and kind is not list:
         raise ValueError(f"a value of type {printable(kind.__name__)}")
     if levels == 0:
         raise ValueError(f"more than {MAX_DEPTH} levels of lists and objects")
-    if kind is list:
-        return 2 + sum([_measure(item, levels - 1) for item in value])
-    size = 2
-    for key, item in value.items():
-        if type(key) is not str:
-            raise ValueError(f"a key of type {printable(type(key).__name__)}")
-        size += _measure(key, 0) + _measure(item, levels - 1)
-    return size
+    left -= 2
+    for key in value:
+        if left < 0:  # a list may hold itself, or one list many times over
+            break
+        item = key
+        if kind is dict:
+            if type(key) is not str:
+                raise ValueError(f"a key of type {printable(type(key).__name__)}")
+            left, item = _measure(key, 0, left), value[key]
+        left = _measure(item, levels - 1, left)
+    return left
 
 
 def kind_of(value: Any) -> str:

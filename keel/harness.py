@@ -47,7 +47,8 @@ class Harness:
             name, error = printable(request.name or "")[:NAME_LENGTH], failure.error
             if error.code == ErrorCode.UNKNOWN_TOOL:
                 error = ToolError(code=error.code, message=self.registry.unknown(name, context.principal))
-            return ToolResult(call_id=call_id, tool_name=name, tool_version=None, ok=False, error=error)
+            version = self.registry.lookup(name).version if name in self.registry else None
+            return ToolResult(call_id=call_id, tool_name=name, tool_version=version, ok=False, error=error)
         return self.execute(call, context)
 
     def execute(self, call: ToolCall, context: ExecutionContext) -> ToolResult:
@@ -100,7 +101,7 @@ def run(tool: Tool, values: dict[str, Any], context: ExecutionContext, call_id: 
     Raises ToolFailure: `budget_exceeded` if the context's deadline has passed, else what
     `keel.recovery.classify` makes of the exception that came out of the body.
     """
-    if context.deadline is not None and time.monotonic() >= context.deadline:
+    if context.deadline is not None and not time.monotonic() < context.deadline:  # a deadline of NaN has passed
         raise ToolFailure(ErrorCode.BUDGET_EXCEEDED, "The time for this run is used up. Nothing ran.")
     if tool.context_parameter is not None:
         context = context.model_copy(update={"call_id": call_id, "idempotency_key": None})

@@ -1,7 +1,7 @@
 """Compiles a contract into a judge: a function that takes arguments and returns them, or says no.
 
-There are two judges. One comes from a function's signature, through pydantic. The other reads
-plain JSON Schema (draft 2020-12). Where the schema that is shown can say less or more than
+There are two judges. One comes from a function's signature, through pydantic. The other, in
+schemas.py, reads plain JSON Schema. Where the schema that is shown can say less or more than
 pydantic's Python types do (dates, enums, tuples), both must agree: what is shown is what is enforced.
 """
 
@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
+from pydantic_core import SchemaValidator, to_json
 
-from .contracts import ExecutionContext
-
-MAX_PROBLEMS = 5
-_REF_BUDGET = 20_000  # followed references per judgement: a schema can ask for exponentially many
+from .contracts import ExecutionContext, Principal
+from .schemas import MAX_PROBLEMS, Mismatch, Problem, SchemaJudge, copied
 
 # Core types on which pydantic's strict Python mode and the JSON Schema it shows say the same.
 # What holds the schema of a collection's items; without it they may be anything.
@@ -37,24 +36,6 @@ _PLAIN = {
     *("str", "int", "float", "bool", "none", "any", "list", "dict", "nullable", "union", "literal"),
     *("model", "model-fields", "model-field", "default", "definitions", "definition-ref"),
 }
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing wrong with the arguments: `path` leads to it, `kind` is a JSON Schema keyword."""
-
-    path: tuple[str | int, ...]
-    kind: str
-    value: Any = None  # what stood there
-    detail: str = ""  # what pydantic or jsonschema said, for kinds that we have no words for
-
-
-class Mismatch(Exception):
-    """Raised by a judge: the arguments are not what the contract asks for. Holds the problems."""
-
-    def __init__(self, problems: list[Problem]):
-        self.problems = problems
-        super().__init__(f"{len(problems)} problem(s)")
 
 
 Judge = Callable[[dict[str, Any]], dict[str, Any]]
@@ -75,29 +56,60 @@ def read_signature(function: Callable) -> Signature:
     signature = inspect.signature(function, eval_str=True)
     context_parameter, fields = None, {}
     for parameter in signature.parameters.values():
-        if parameter.annotation in (ExecutionContext, ExecutionContext | None):
+        if is_context(parameter.annotation):
+            if context_parameter is not None:
+                raise TypeError(f"{context_parameter!r} and {parameter.name!r} both ask for the context; one is enough")
             context_parameter = parameter.name
         else:
             fields[parameter.name] = _field(parameter)
     config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
     model = create_model("Arguments", __config__=config, **{_field_name(name): field for name, field in fields.items()})
-    shown = model.model_json_schema(schema_generator=_untitled())
+    _refuse_unjudgeable(model.__pydantic_core_schema__)
+    shown = model.model_json_schema(schema_generator=_shown_schema())
     shown.pop("title", None)
+    json.dumps(shown, allow_nan=False, ensure_ascii=False).encode()  # what is shown must be JSON in UTF-8
     judge = _SignatureJudge(model, list(fields), shown)
     promised = Any if signature.return_annotation is inspect.Signature.empty else signature.return_annotation
     return Signature(shown, judge, context_parameter, Output(promised))
 
 
+def is_context(annotation: Any) -> bool:
+    """Whether a parameter of this annotation is filled by the harness, and never by a model."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return annotation is ExecutionContext or annotation == ExecutionContext | None
+
+
+def _refuse_unjudgeable(core: Any) -> None:
+    """Raise TypeError for a type that would let a model write what is not its to write, or that changes text."""
+    for part in _parts(core):
+        kind, config = part["type"], part.get("config") or {}
+        if isinstance(part.get("cls"), type) and issubclass(part["cls"], ExecutionContext | Principal):
+            raise TypeError(f"{part['cls'].__name__} comes from the host, and a model must not send it")
+        if kind == "dict" and part.get("keys_schema", {"type": "str"})["type"] in ("int", "float", "date", "datetime"):
+            raise TypeError("the keys of a JSON object are text, so those of a dict must be str")
+        pattern = part.get("pattern")
+        if isinstance(pattern, re.Pattern) and pattern.flags != re.UNICODE:
+            raise TypeError("a pattern's flags cannot be shown in a schema; write (?i) and the like into the pattern")
+        for change in ("strip_whitespace", "to_lower", "to_upper"):
+            if part.get(change) or config.get(f"str_{change}"):
+                raise TypeError(f"{change} changes what the model sent; let the body do that")
+
+
 @lru_cache(maxsize=1)
-def _untitled() -> type:
-    """pydantic's schema writer without the titles that it makes from names: they tell a model nothing new."""
+def _shown_schema() -> type:
+    """pydantic's schema writer, without titles made from names, and closed where a dict's keys have a pattern."""
     from pydantic.json_schema import GenerateJsonSchema
 
-    class Untitled(GenerateJsonSchema):
+    class Shown(GenerateJsonSchema):
         def field_title_should_be_set(self, schema) -> bool:
             return False
 
-    return Untitled
+        def dict_schema(self, schema) -> dict[str, Any]:
+            shown = super().dict_schema(schema)
+            return {**shown, "additionalProperties": False} if "patternProperties" in shown else shown
+
+    return Shown
 
 
 def _field(parameter: inspect.Parameter) -> tuple[Any, Any]:
@@ -121,21 +133,29 @@ class _SignatureJudge:
 
     def __init__(self, model: type[BaseModel], names: list[str], shown: dict[str, Any]):
         core = model.__pydantic_core_schema__
+        parts = list(_parts(core))
         self._validate = SchemaValidator(_tame(core))
         self._validate_python = self._validate.validate_python
         self._names = frozenset(names)
         self._renamed = [(name, _field_name(name)) for name in names if name != _field_name(name)]
+        self._open = any(map(_is_open, parts))  # then pydantic would hand on the model's own lists
+        self._sets = any(part["type"] in ("set", "frozenset") for part in parts)
         # Beyond plain types the shown schema has the first word, and pydantic reads it as JSON.
-        self._shown = None if all(map(_is_plain, _parts(core))) else SchemaJudge(shown)
+        own_aliases = sum("validation_alias" in part for part in parts) > len(names)
+        plain = all(map(_is_plain, parts)) and not own_aliases
+        self._shown = None if plain else SchemaJudge(shown, formats=True)
 
     def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if len(arguments) > len(self._names):  # many extra keys would make many error records
             self._refuse_extra(arguments)
         try:
             if self._shown is None:
+                arguments = copied(arguments) if self._open else arguments
                 values = self._validate_python(arguments, strict=True).__dict__
             else:
-                self._shown(arguments)
+                self._shown.check(arguments)
+                if self._sets:
+                    _refuse_colliding(arguments, ())
                 values = self._validate.validate_json(to_json(arguments), strict=True).__dict__
         except ValidationError as error:
             raise Mismatch(_from_pydantic(error)) from None
@@ -148,11 +168,35 @@ class _SignatureJudge:
         raise Mismatch([Problem((key,), "additionalProperties", arguments[key]) for key in extra])
 
 
+_COLLIDING = 64  # as many items of a set may have one hash
+
+
+def _refuse_colliding(value: Any, path: tuple[str | int, ...]) -> None:
+    """Raise Mismatch for a list of numbers chosen so that Python hashes all of them to one value.
+
+    A set of them would take quadratic time to make.
+    """
+    if isinstance(value, list):
+        hashes = Counter(map(_hash, value))
+        if len(value) > _COLLIDING and max(hashes.values()) > _COLLIDING and len(set(map(repr, value))) > _COLLIDING:
+            raise Mismatch([Problem(path, "uniqueItems", value)])
+    for key, item in enumerate(value) if isinstance(value, list) else value.items():
+        if isinstance(item, list | dict):
+            _refuse_colliding(item, (*path, key))
+
+
+def _hash(value: Any) -> int:
+    """The hash that an item has once it is in a set; dicts become objects that hash by themselves."""
+    if isinstance(value, list):
+        return hash(tuple(map(_hash, value)))
+    return id(value) if isinstance(value, dict) else hash(value)
+
+
 def _tame(node: Any) -> Any:
     """A core schema that stops at a collection's first wrong item, and looks into instances of models.
 
     Without the stop a long list of wrong items costs an error record each; without the look an
-    instance that was changed after it was made would pass unseen.
+    instance that was changed after it was made would pass unseen. Patterns run on the linear engine.
     """
     if isinstance(node, list | tuple):
         return type(node)(map(_tame, node))
@@ -163,6 +207,9 @@ def _tame(node: Any) -> Any:
         tamed["fail_fast"] = True
     elif node.get("type") == "model":
         tamed["revalidate_instances"] = "always"
+    elif node.get("type") == "str" and node.get("pattern") is not None:
+        tamed["pattern"] = getattr(node["pattern"], "pattern", node["pattern"])
+        tamed["regex_engine"] = "rust-regex"
     return tamed
 
 
@@ -182,6 +229,8 @@ def _parts(node: Any) -> Iterator[dict[str, Any]]:
 def _is_plain(part: dict[str, Any]) -> bool:
     if part["type"] == "literal":
         return all(type(one) is str for one in part["expected"])
+    if part["type"] == "dict" and part.get("keys_schema", {"type": "any"}).keys() - {"strict"} != {"type"}:
+        return False  # keys within limits
     return part["type"] in _PLAIN
 
 
@@ -234,232 +283,9 @@ _FROM_PYDANTIC = {
 
 
 def _from_pydantic(error: ValidationError) -> list[Problem]:
-    records = error.errors(include_url=False, include_context=False)
-    return [
-        Problem(
-            path=tuple(record["loc"]),
-            kind=_FROM_PYDANTIC.get(record["type"], "type" if record["type"].endswith("_type") else record["type"]),
-            value=record["input"],
-            detail=record["msg"],
-        )
-        for record in records[:MAX_PROBLEMS]
-    ]
-
-
-class SchemaJudge:
-    """Judges arguments by a JSON Schema, draft 2020-12, through the jsonschema package.
-
-    Made from a schema that is unusable it raises ValueError: not a valid schema, a reference that
-    leads out of it or nowhere, a pattern that pydantic's linear engine cannot run.
-    """
-
-    def __init__(self, schema: dict[str, Any]):
-        self._validator = _compile(schema)
-        self.schema = self._validator.schema  # a copy of what was given, and what is shown
-
-    def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        _refs_left.set(_REF_BUDGET)
-        try:
-            problems = list(islice(map(_from_jsonschema, self._validator.iter_errors(arguments)), MAX_PROBLEMS))
-        except (_TooCostly, RecursionError):
-            problems = [Problem((), "depth", detail="nested too deeply to be judged")]
-        if problems:
-            raise Mismatch(problems)
-        return arguments
-
-
-# Keywords that validation.py has words for; for the others jsonschema's own sentence is passed on.
-_OUR_WORDS = {
-    *("required", "additionalProperties", "type", "enum", "const", "pattern", "minLength", "maxLength"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "uniqueItems"),
-}
-
-
-def _from_jsonschema(error: Any) -> Problem:
-    kind = "not allowed" if error.validator is None else error.validator  # None: the schema `false`
-    detail = error.message if kind not in _OUR_WORDS and len(error.message) <= 200 else ""
-    return Problem(tuple(error.absolute_path), kind, error.instance, detail)
-
-
-def _compile(schema: dict[str, Any]) -> Any:
-    """A jsonschema validator for a schema whose every reference and pattern has been tried."""
-    from jsonschema import exceptions
-    from referencing import Registry
-
-    schema = _without_dialect(json.loads(json.dumps(schema, allow_nan=False)))
-    validator_class = _validator_class()
-    try:
-        validator_class.check_schema(schema, format_checker=None)
-    except exceptions.SchemaError as error:
-        where = "/".join(map(str, error.absolute_path)) or "its top"
-        raise ValueError(f"the schema is not valid JSON Schema 2020-12, at {where}: {error.message[:200]}") from None
-    if schema.get("type", "object") != "object":
-        raise ValueError("a tool's arguments are an object, so its schema must say type: object")
-    validator = validator_class(schema, registry=Registry())
-    for node in _nodes(schema, top=True):
-        _try_node(node, validator)
-    return validator
-
-
-def _without_dialect(node: Any) -> Any:
-    """The schema without `$schema`: a part of it that names another draft would bring that draft's judge."""
-    if isinstance(node, list):
-        return [_without_dialect(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    kept = {key: value for key, value in node.items() if not (key == "$schema" and isinstance(value, str))}
-    return {key: value if key in _DATA else _without_dialect(value) for key, value in kept.items()}
-
-
-_DATA = ("const", "enum", "default", "examples")  # keywords that hold values and no schemas
-
-
-def _nodes(node: Any, top: bool = False) -> Iterator[dict[str, Any]]:
-    """Every object in a schema that may be a schema itself."""
-    if isinstance(node, dict):
-        if not top and isinstance(node.get("$id"), str):
-            raise ValueError("an $id inside the schema would move its references elsewhere")
-        yield node
-    if isinstance(node, dict | list):
-        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            if key not in _DATA:
-                yield from _nodes(value)
-
-
-def _try_node(node: dict[str, Any], validator: Any) -> None:
-    """Raise ValueError if this part of the schema could not be judged, or not in linear time."""
-    for key in ("$ref", "$dynamicRef"):
-        reference = node.get(key)
-        if isinstance(reference, str):
-            _try_reference(reference, validator)
-    patterns = [node["pattern"]] if isinstance(node.get("pattern"), str) else []
-    if isinstance(node.get("patternProperties"), dict):
-        patterns += node["patternProperties"]
-    for pattern in patterns:
-        try:
-            _matcher(pattern)
-        except SchemaError as error:
-            raise ValueError(f"the pattern {pattern!r} cannot be run in linear time: {error}") from None
-    for key in ("unevaluatedProperties", "unevaluatedItems"):
-        if key in node and isinstance(node[key], dict | bool):
-            raise ValueError(f"{key} cannot be judged in linear time; say additionalProperties or items")
-
-
-def _try_reference(reference: str, validator: Any) -> None:
-    from referencing.exceptions import Unresolvable
-
-    try:
-        if not reference.startswith("#"):
-            raise ValueError
-        target = validator._resolver.lookup(reference).contents
-        if not isinstance(target, dict | bool):
-            raise ValueError
-        validator.check_schema(target, format_checker=None)
-    except (Unresolvable, ValueError):
-        raise ValueError(f"the reference {reference!r} leads to no schema inside this schema") from None
-    except Exception as error:  # jsonschema's SchemaError: the target is no schema
-        raise ValueError(f"the reference {reference!r} leads to something that is no schema: {error}") from None
-
-
-_refs_left: ContextVar[int] = ContextVar("_refs_left")
-
-
-class _TooCostly(Exception):
-    """A judgement followed more references than any honest argument needs."""
-
-
-@lru_cache(maxsize=1)
-def _validator_class() -> type:
-    """jsonschema's validator for draft 2020-12, with every keyword in time linear in the argument."""
-    from jsonschema import Draft202012Validator, validators
-
-    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-    keywords = {
-        "$ref": _counted(Draft202012Validator.VALIDATORS["$ref"]),
-        "$dynamicRef": _counted(Draft202012Validator.VALIDATORS["$dynamicRef"]),
-        "additionalProperties": _additional_properties,
-        "pattern": _pattern,
-        "required": _required,
-        "patternProperties": _pattern_properties,
-        "uniqueItems": _unique_items,
-    }
-    return validators.extend(Draft202012Validator, keywords, type_checker=checker)
-
-
-def _counted(keyword: Callable) -> Callable:
-    """A reference is the only way in which a schema can ask for more than its own size in work."""
-
-    def follow(validator, reference, instance, schema):
-        left = _refs_left.get()
-        if left == 0:
-            raise _TooCostly
-        _refs_left.set(left - 1)
-        yield from keyword(validator, reference, instance, schema)
-
-    return follow
-
-
-@lru_cache(maxsize=4096)
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    """Search for a pattern with the engine that pydantic uses: linear, and `$` is the end and no newline."""
-    return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
-
-
-def _pattern(validator, pattern, instance, schema):
-    from jsonschema.exceptions import ValidationError as Error
-
-    if isinstance(instance, str) and not _matcher(pattern)(instance):
-        yield Error("does not match")
-
-
-def _required(validator, names, instance, schema):
-    from jsonschema.exceptions import ValidationError as Error
-
-    if isinstance(instance, dict):
-        yield from (Error("is missing", path=(name,)) for name in names if name not in instance)
-
-
-def _pattern_properties(validator, patterns, instance, schema):
-    if isinstance(instance, dict):
-        for pattern, subschema in patterns.items():
-            matches = _matcher(pattern)
-            for key, value in instance.items():
-                if matches(key):
-                    yield from validator.descend(value, subschema, path=key, schema_path=pattern)
-
-
-def _additional_properties(validator, subschema, instance, schema):
-    from jsonschema.exceptions import ValidationError as Error
-
-    if not isinstance(instance, dict):
-        return
-    known = schema.get("properties", {})
-    patterns = [_matcher(pattern) for pattern in schema.get("patternProperties", {})]
-    for key, value in instance.items():
-        if key in known or any(matches(key) for matches in patterns):
-            continue
-        if subschema is False:
-            yield Error("no such property", path=(key,), instance=value)
-        else:
-            yield from validator.descend(value, subschema, path=key)
-
-
-def _unique_items(validator, wanted, instance, schema):
-    from jsonschema.exceptions import ValidationError as Error
-
-    if wanted and isinstance(instance, list) and len({_text(item) for item in instance}) < len(instance):
-        yield Error("has an item twice")
-
-
-def _text(value: Any) -> str:
-    """A JSON value as text, equal for equal values: 1 and 1.0 are, 1 and true are not.
-
-    Text and no hash of numbers: a model can find as many integers with one hash as it likes.
-    """
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if isinstance(value, list):
-        return "[" + ",".join(map(_text, value)) + "]"
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{_text(value[key])}" for key in sorted(value)) + "}"
-    return json.dumps(value)
+    problems = []
+    for record in error.errors(include_url=False, include_context=False)[:MAX_PROBLEMS]:
+        said = record["type"]
+        kind = _FROM_PYDANTIC.get(said, "type" if said.endswith("_type") else said)
+        problems.append(Problem(tuple(record["loc"]), kind, record["input"], "" if kind != said else record["msg"]))
+    return problems

@@ -17,7 +17,8 @@ from .contracts import ErrorCode, ToolFailure, ToolResult
 from .registry import Tool
 
 MESSAGE_BYTES = 16 * 1024  # what one result may cost the model's context
-_LEAVES = (str, int, float, bool, type(None), date, datetime, time, timedelta, Decimal, Enum, UUID)
+_LONG = 4000
+_LEAVES = (str, int, float, bool, type(None), date, datetime, time, timedelta, Decimal, UUID)
 
 
 def check_output(tool: Tool, value: Any) -> Any:
@@ -32,8 +33,8 @@ def check_output(tool: Tool, value: Any) -> Any:
             _refuse_unfit(tool.output.dump(value, "python"), MAX_DEPTH)
         data = tool.output.dump(value)
         text = to_json(data, inf_nan_mode="constants")
-        if b"NaN" in text or b"Infinity" in text:
-            json.loads(text, parse_constant=_refuse_constant)
+        if len(text) > _LONG or b"NaN" in text or b"Infinity" in text:
+            json.loads(text, parse_constant=_refuse_constant)  # can it be read again? Not an integer of 5,000 digits
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a serializer of the tool's own may raise anything
@@ -53,7 +54,9 @@ def _refuse_unfit(value: Any, levels: int) -> None:
 
     pydantic would read an open file as a list of its lines, and write NaN as null.
     """
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
         raise ValueError(f"{value} is no JSON")
     if isinstance(value, _LEAVES):
         return
@@ -70,22 +73,22 @@ def _refuse_unfit(value: Any, levels: int) -> None:
 
 
 def capped(result: ToolResult, limit: int = MESSAGE_BYTES) -> ToolResult:
-    """The result as it goes back to the model: at most about `limit` bytes, what is cut says so.
+    """The result as it goes back to the model: at most `limit` bytes of JSON, and what is cut says so.
 
     The result itself stays whole; this makes another one. Cut data becomes an object with
-    `truncated`, the size in `bytes`, and the `beginning` of the JSON text as a string.
+    `truncated`, the size in `bytes`, and the `beginning` of the JSON text as a string. A limit
+    below 512 is taken for 512: the answer's frame needs some of it.
     """
-    if result.ok:
-        text = to_json(result.data)
-        if len(text) <= limit:
-            return result
-        label = {"truncated": True, "bytes": len(text), "beginning": _head(text, limit - 256)}
-        return result.model_copy(update={"data": label})
-    message = result.error.message.encode()
-    if len(message) <= limit:
+    size = len(result.model_dump_json().encode())
+    if size <= max(limit, 512):
         return result
-    error = result.error.model_copy(update={"message": _head(message, limit - 64) + " … (cut)"})
-    return result.model_copy(update={"error": error})
+    text = to_json(result.data) if result.ok else to_json(result.error.message)
+    room = max(limit, 512) - (size - len(text)) - 64  # of the frame nothing can be cut, and the label takes its part
+    if result.ok:
+        label = {"truncated": True, "bytes": len(text), "beginning": _head(text, room)}
+        return result.model_copy(update={"data": label})
+    message = _head(result.error.message.encode(), room) + " … (cut)"
+    return result.model_copy(update={"error": result.error.model_copy(update={"message": message})})
 
 
 def _head(text: bytes, limit: int) -> str:

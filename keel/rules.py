@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .adapters import printable
 from .contracts import ErrorCode, ExecutionContext, ToolFailure
 from .registry import Tool
 
@@ -21,7 +22,7 @@ def check_rules(tool: Tool, values: dict[str, Any], context: ExecutionContext) -
             continue
         if not isinstance(sentence, str):
             raise broken(rule)
-        raise ToolFailure(ErrorCode.RULE_VIOLATED, sentence)
+        raise ToolFailure(ErrorCode.RULE_VIOLATED, printable(sentence))
 
 
 def ask(judge: Callable, *arguments: Any) -> Any:

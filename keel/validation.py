@@ -7,10 +7,12 @@ from typing import Any
 
 from .adapters import check_json, kind_of, printable, quoted
 from .contracts import ErrorCode, ToolFailure
-from .judges import MAX_PROBLEMS, Mismatch, Problem
 from .registry import Tool
+from .schemas import MAX_PROBLEMS, Mismatch, Problem
 
 _QUOTE = 60  # characters of the model's own input that a message repeats
+_PATH = 200  # characters of a path, whose keys are the model's own too
+_DETAIL = 200  # characters of what a type of the tool's own says
 
 
 def validate(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +26,9 @@ def validate(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         return tool.judge(arguments)
     except Mismatch as mismatch:
         raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, explain(tool.input_schema, mismatch.problems)) from None
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ToolFailure(ErrorCode.INTERNAL_ERROR, f"The contract of {tool.name} could not be judged.") from error
 
 
@@ -41,13 +45,22 @@ def _sentence(schema: dict[str, Any], problem: Problem) -> str:
         return f"{where}: no such argument. {_names(parent, str(problem.path[-1]))}"
     wanted = describe(_part(schema, problem.path))
     do = f" Give {wanted}." if wanted else ""
+    if problem.kind == "depth":
+        return f"{where}: {problem.detail}. Send something flatter."
+    if problem.kind == "propertyNames":
+        return f"{where}: no such name here. {_names_wanted(schema, parent)}"
     if problem.kind == "required":
         return f"{where}: is missing.{do}"
     if problem.kind == "type":
         return f"{where}: got {kind_of(problem.value)}{_shown(problem.value)}.{do}"
-    if wanted:
-        return f"{where}: {_short(problem.value)} will not do.{do}"
-    return f"{where}: {_short(problem.value)} will not do: {printable(problem.detail or problem.kind)}."
+    why = problem.detail or ("" if wanted else problem.kind)
+    because = f": {printable(why)[:_DETAIL]}" if why else ""
+    return f"{where}: {_short(problem.value)} will not do{because}.{do}"
+
+
+def _names_wanted(schema: dict[str, Any], parent: dict[str, Any]) -> str:
+    wanted = describe({"type": "string", **_followed(schema, parent.get("propertyNames"))})
+    return f"A name is {wanted}."
 
 
 def _where(path: tuple[str | int, ...]) -> str:
@@ -59,7 +72,7 @@ def _where(path: tuple[str | int, ...]) -> str:
         else:
             step = printable(step)
             text += ("." if text else "") + (step if len(step) <= _QUOTE else step[:_QUOTE] + "…")
-    return text or "arguments"
+    return (text if len(text) <= _PATH else f"{text[: _PATH // 2]} … {text[-_PATH // 2 :]}") or "arguments"
 
 
 def _part(schema: Any, path: tuple[str | int, ...]) -> dict[str, Any]:
@@ -108,7 +121,8 @@ def describe(part: dict[str, Any]) -> str:
         if word in part:
             return " or ".join(filter(None, (describe(one) for one in part[word] if isinstance(one, dict))))
     if "type" not in part:
-        return ""
+        limits = _limits(part)
+        return f"a value{limits}" if limits else ""
     kinds = [part["type"]] if isinstance(part["type"], str) else part["type"]
     return " or ".join(_KINDS.get(kind, kind) for kind in kinds) + _limits(part)
 

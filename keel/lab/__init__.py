@@ -8,12 +8,12 @@ from typing import Any
 
 _WHERE = {
     "board": ("BoardPicture", "board_text", "gauntlet_board"),
-    "doctor": ("doctor",),
+    "checkup": ("doctor",),
     "exercises": ("check", "hint", "progress", "solution"),
-    "failure_lab": ("failure_lab",),
+    "failures": ("failure_lab",),
     "four": ("FOUR", "fire_four"),
     "gauntlet": ("Subject", "Verdict", "run_gauntlet"),
-    "line": ("finished", "line", "naive"),
+    "lines": ("finished", "line", "naive"),
     "prompts": ("predict", "quiz"),
     "strip": ("stage_strip",),
     "world": ("World", "bodies", "course_registry", "everything", "naive_namespace", "seeded_mint"),

@@ -22,7 +22,18 @@ class Card:
         return framed(self.text, self.tone)
 
 
+def roomy(inner: str) -> str:
+    """HTML for a widget, with the line height of running text; a widget's own is that of a row of buttons."""
+    return f'<div style="line-height:1.5;max-width:960px">{inner}</div>'
+
+
+def spoken(text: str) -> str:
+    """A line that a screen reader reads out when it changes."""
+    return f'<div role="status" aria-live="polite">{html.escape(text, quote=False)}</div>'
+
+
 def framed(text: str, tone: str) -> str:
     """The text as HTML: escaped, lines kept, long lines wrapped, colours that hold on light and dark pages."""
-    style = f"border-left:4px solid {TONES[tone]};padding:2px 0 2px 12px;margin:4px 0;white-space:pre-wrap"
+    edge = f"border-left:4px solid {TONES[tone]};padding:2px 0 2px 12px;margin:4px 0"
+    style = f"{edge};white-space:pre-wrap;word-break:normal;overflow-wrap:break-word"
     return f'<pre style="{style}">{html.escape(text)}</pre>'

@@ -14,15 +14,20 @@ def widgets_on() -> bool:
     """Whether widgets can be shown: in a kernel that has ipywidgets, and not switched off by KEEL_WIDGETS=off."""
     if os.environ.get("KEEL_WIDGETS", "").strip().lower() == "off":
         return False
-    ipython = sys.modules.get("IPython")  # a kernel has loaded it; where nobody has, there is no kernel
-    shell = ipython.get_ipython() if ipython else None
-    if getattr(shell, "kernel", None) is None:
+    if not in_kernel():
         return False
     try:
         import ipywidgets  # noqa: F401
     except ImportError:
         return False
     return True
+
+
+def in_kernel() -> bool:
+    """Whether this code runs in a Jupyter kernel."""
+    ipython = sys.modules.get("IPython")  # a kernel has loaded it; where nobody has, there is no kernel
+    shell = ipython.get_ipython() if ipython else None
+    return getattr(shell, "kernel", None) is not None
 
 
 def show_widget(widget: Any, stand_in: str) -> None:

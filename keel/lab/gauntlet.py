@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from typing import Any
 
 from keel.contracts import ExecutionContext, Principal, ToolRequest, ToolResult
@@ -154,6 +155,7 @@ def run_gauntlet(make: Make, cases: Iterable[Case] | None = None) -> list[Outcom
     left behind and judged. Raises nothing that a subject could cause.
     """
 
+    import_module("keel.lab.cases")  # where they register themselves
     chosen = list(CASES.values() if cases is None else cases)
     return [_judge(make, one) for one in sorted(chosen, key=lambda one: position(one.chapter))]
 

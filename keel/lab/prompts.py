@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import html
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from keel.lab import progress_file
+from keel.lab.cards import roomy, spoken
 from keel.lab.catalogue import words, words_under
 from keel.lab.display import show_widget, widgets_on, wrapped
 
@@ -112,10 +112,10 @@ def prompt_widget(prompt: Prompt) -> Any:
 
 def reply_html(reply: Reply) -> str:
     """A reply for a widget. What is folded stands in a <details> that opens by mouse or by keyboard."""
-    says = f'<div role="status" aria-live="polite">{_escaped(reply.says)}</div>'
     if not reply.folded:
-        return says
-    return f"{says}<details><summary>{_escaped(words('prompts.unfold'))}</summary>{_escaped(reply.folded)}</details>"
+        return roomy(spoken(reply.says))
+    summary, folded = html.escape(words("prompts.unfold"), quote=False), html.escape(reply.folded, quote=False)
+    return roomy(f"{spoken(reply.says)}<details><summary>{summary}</summary>{folded}</details>")
 
 
 def _ask(kind: Kind, prompt_id: str, answer: str | None) -> None:
@@ -154,6 +154,3 @@ def _answered(prompt: Prompt, option: str) -> Reply:
         if note:
             return Reply(reply.option, reply.right, f"{reply.says} {note}", reply.folded)
     return reply
-
-
-_escaped: Callable[[str], str] = partial(html.escape, quote=False)

@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import Literal
 
 from keel.lab.catalogue import words
-
-CHAPTERS = ("00", "01", "02", "03", "04", "05", "06", "07", "07b", "08", "09", "10", "11", "12", "13", "14")
+from keel.lab.chapters import position
 
 # Every stage in the order in which a call meets it, and the chapter that builds it.
 STAGES = {
@@ -104,15 +103,14 @@ def stage_strip(chapter: str) -> Strip:
 
     Raises ValueError for a chapter that does not exist.
     """
-    if chapter not in CHAPTERS:
-        raise ValueError(f"there is no chapter {chapter!r}; there are {', '.join(CHAPTERS)}")
+    position(chapter)
     boxes = {name: _box(name, chapter) for name in CHAPTER_OF}
     kind = {"00": "none", "01": "first", "13": "last", "14": "all"}.get(chapter, "one")
     return Strip(boxes, words(f"strip.sentence.{kind}", chapter=chapter))
 
 
 def _box(name: str, chapter: str) -> Box:
-    own, now = CHAPTERS.index(CHAPTER_OF[name]), CHAPTERS.index(chapter)
+    own, now = position(CHAPTER_OF[name]), position(chapter)
     if chapter == "01" and name in FIRST_FORM:
         return Box(name, "lit", CHAPTER_OF[name])
     if own == now or chapter == "14" or name in LIT_AGAIN.get(chapter, ()):

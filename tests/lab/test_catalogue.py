@@ -17,13 +17,27 @@ def uses():
     """Every words(...) and words_under(...) in the lab's code: (place, function, pattern of the key, slots or None)."""
     found = []
     for path in sorted(LAB.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
             if node.func.id in ("words", "words_under") and node.args:
                 slots = None if any(k.arg is None for k in node.keywords) else {k.arg for k in node.keywords}
-                found.append((f"{path.name}:{node.lineno}", node.func.id, pattern(node.args[0]), slots))
+                for key in written(node.args[0], tree):
+                    found.append((f"{path.name}:{node.lineno}", node.func.id, pattern(key), slots))
     return found
+
+
+def written(node, tree):
+    """The expressions that a key may come from: both arms of a choice, and what a name is set to in the same file."""
+    if isinstance(node, ast.IfExp):
+        return [*written(node.body, tree), *written(node.orelse, tree)]
+    if isinstance(node, ast.Name):
+        targets = [
+            n for n in ast.walk(tree) if isinstance(n, ast.Assign) and node.id in [ast.unparse(t) for t in n.targets]
+        ]
+        return [key for n in targets for key in written(n.value, tree)] or [node]
+    return [node]
 
 
 def pattern(node):

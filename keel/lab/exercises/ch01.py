@@ -240,7 +240,7 @@ def _mint_case(name: str, *proposals: dict[str, Any]) -> Case:
             "the_models": any(one == proposal.get("id") for one, proposal in zip(ids, proposals, strict=True)),
         }
 
-    shown = "; ".join(f"mint({show(proposal)})" for proposal in proposals)
+    shown = "; ".join(f"mint_id({show(proposal)})" for proposal in proposals)
     return Case(name, shown, run, {"text": True, "all_different": True, "the_models": False})
 
 
@@ -248,7 +248,7 @@ _LOOK = {"name": "lookup_incident", "arguments": {"incident_id": "INC-001"}}
 
 MINT = Exercise(
     id="01-c",
-    name="mint",
+    name="mint_id",
     minutes=10,
     stub=mint_stub,
     solution=mint_solution,
