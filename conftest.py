@@ -1,4 +1,7 @@
-"""For every run of pytest, `pytest --nbval` included: no progress of anybody's is read or written, and no model is called."""
+"""For every run of pytest, `pytest --nbval` included.
+
+Nobody's progress is read or written, and no model is called.
+"""
 
 import os
 

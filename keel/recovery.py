@@ -97,11 +97,13 @@ def classify(tool: Tool, raised: BaseException, call_id: str) -> ToolFailure:
 
 def _declared(tool: Tool, raised: BaseException) -> ToolFailure | None:
     """A ToolFailure that the tool may raise, made anew: the body's own object may be anything."""
-    if not isinstance(raised, ToolFailure):
-        return None
     try:
+        if not isinstance(raised, ToolFailure):
+            return None
         error = ToolError.model_validate(raised.error.model_dump(), strict=True)
         allowed = tool.errors | {ErrorCode.TOOL_FAILED} if tool.read_only else tool.errors
         return ToolFailure(error.code, error.message, error.retryable) if error.code in allowed else None
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return None

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import threading
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from .adapters import quoted
+from .adapters import printable, quoted
 from .contracts import NAME_LENGTH, NAME_PATTERN, ErrorCode, ExecutionContext, Principal, ToolFailure
-from .judges import Judge, Output, SchemaJudge, read_signature
+from .judges import Judge, Output, is_context, read_signature
+from .schemas import SchemaJudge
 
 DEFAULT_TIMEOUT_S = 30.0
 _NAME = re.compile(NAME_PATTERN.removesuffix("$") + r"\Z")
@@ -82,9 +85,7 @@ class ToolRegistry:
         """
         if function is None:
             return lambda function: self.tool(function, name=name, **options)
-        name = name or function.__name__
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise RegistrationError(f"{name}: async bodies cannot be run by this harness; give a plain function")
+        name = name or getattr(function, "__name__", "")
         try:
             signature = read_signature(function)
         except Exception as error:  # pydantic has many ways to say that a type cannot be judged
@@ -112,10 +113,11 @@ class ToolRegistry:
         """
         try:
             judge = SchemaJudge(input_schema)
-            parameters = inspect.signature(function, eval_str=True).parameters.values()
+            signature = inspect.signature(function, eval_str=True)
+            contexts = [one.name for one in signature.parameters.values() if is_context(one.annotation)][:1]
+            signature.bind({}, **dict.fromkeys(contexts))
         except Exception as error:
             raise RegistrationError(f"{name}: {error}") from error
-        contexts = [one.name for one in parameters if one.annotation is ExecutionContext]
         self._add(
             name=name,
             description=description,
@@ -131,10 +133,12 @@ class ToolRegistry:
     def _add(self, *, name: str, version: str = "1.0", read_only: bool = False, **options: Any) -> None:
         options.setdefault("destructive", not read_only)
         options.setdefault("needs_approval", not read_only)
-        for several in ("policies", "rules"):
-            options[several] = tuple(options.get(several, ()))
-        options["errors"] = frozenset(options.get("errors", ()))
         try:
+            for several in ("policies", "rules"):
+                options[several] = tuple(options.get(several, ()))
+            if isinstance(options.get("errors"), str):
+                raise TypeError("errors is a list of codes, not one text")
+            options["errors"] = frozenset(options.get("errors", ()))
             tool = Tool(name=name, version=version, read_only=read_only, **options)
         except TypeError as error:
             raise RegistrationError(f"{name}: {error}") from None
@@ -165,7 +169,10 @@ class ToolRegistry:
         return f"There is no tool {quoted(name)}. {word}: {', '.join(near)}."
 
     def schemas(self, principal: Principal | None = None) -> list[dict[str, Any]]:
-        """The list for a request's `tools=`: what this principal may use. Kept until a tool is added."""
+        """The list for a request's `tools=`: what this principal may use. Kept until a tool is added.
+
+        Each caller gets a copy of its own: what one provider wants changed in it changes no contract.
+        """
         return self._view(principal).schemas()
 
     def names(self) -> list[str]:
@@ -198,7 +205,7 @@ def bind(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     """
     known, wanted = tool.input_schema.get("properties", {}), tool.input_schema.get("required", [])
     missing = [name for name in wanted if name not in arguments]
-    extra = [quoted(name) for name in arguments if name not in known]
+    extra = [quoted(name) for name in islice((name for name in arguments if name not in known), _NEAR)]
     problems = [f"missing: {', '.join(missing)}."] * bool(missing) + [f"no such: {', '.join(extra)}."] * bool(extra)
     if problems:
         names = ", ".join(known) or "none"
@@ -219,14 +226,23 @@ def _check(tool: Tool) -> None:
 
     if not (isinstance(tool.name, str) and len(tool.name) <= NAME_LENGTH and _NAME.match(tool.name)):
         refuse(f"a name is lower-case letters, digits and underscores, at most {NAME_LENGTH}, a letter first")
+    for field in ("read_only", "destructive", "idempotent", "needs_approval", "shared"):
+        if type(getattr(tool, field)) is not bool:
+            refuse(f"{field} is True or False: what only looks like one could let a write pass for a read")
+    texts = {"version": tool.version, "description": tool.description, "permission": tool.permission or "-"}
+    for field, text in texts.items():
+        if not isinstance(text, str) or printable(text) != text or (field == "version" and not text):
+            refuse(f"{field} is text")
+    if inspect.iscoroutinefunction(tool.function) or inspect.isasyncgenfunction(tool.function):
+        refuse("async bodies cannot be run by this harness; give a plain function")
     if not tool.read_only and not tool.permission:
         refuse("a write needs a permission; say permission=… or read_only=True")
     if tool.read_only and tool.destructive:
         refuse("a tool that only reads destroys nothing; leave one of the two out")
     for code in tool.errors:
-        if code in set(ErrorCode) or not _NAME.match(code):
+        if code in set(ErrorCode) or not (isinstance(code, str) and len(code) <= NAME_LENGTH and _NAME.match(code)):
             refuse(f"{code!r} is no business code: the reserved codes are the harness's own")
-    if tool.timeout_s is not None and not tool.timeout_s > 0:
+    if tool.timeout_s is not None and not (isinstance(tool.timeout_s, int | float) and tool.timeout_s > 0):
         refuse("timeout_s is a number of seconds above 0, or None")
     several = (*tool.policies, *tool.rules, *filter(None, (tool.idempotency_key, tool.check_status)))
     if not all(map(callable, several)):
@@ -238,12 +254,12 @@ class _View:
 
     def __init__(self, tools: Iterable[Tool]):
         self.tools = {tool.name: tool for tool in tools}
-        self._schemas: list[dict[str, Any]] | None = None
+        self._schemas: str | None = None  # as JSON text, the fastest of deep copies
         self._grams: dict[str, list[str]] | None = None
 
     def schemas(self) -> list[dict[str, Any]]:
         if self._schemas is None:
-            self._schemas = [
+            schemas = [
                 {
                     "type": "function",
                     "function": {
@@ -254,7 +270,8 @@ class _View:
                 }
                 for tool in self.tools.values()
             ]
-        return self._schemas
+            self._schemas = json.dumps(schemas)
+        return json.loads(self._schemas)
 
     def nearest(self, name: str) -> list[str]:
         """The few names most like this one, the nearest first; all of them where there are few."""

@@ -53,7 +53,7 @@ def near_miss_name(trial: Trial) -> None:
     answer = trial.expect("unknown_tool", "lookup_incidents", {"incident_id": "INC-001"})
     trial.untouched("lookup_incident")
     named = "lookup_incident" in message_of(answer).replace("lookup_incidents", "")
-    trial.require(named, "the message names lookup_incident", "it does not")
+    trial.require(named, "a message that names lookup_incident", "one that does not")
 
 
 @case("03")
@@ -111,7 +111,7 @@ def huge_result(trial: Trial) -> None:
     message = trial.subject.message(trial.request, answer)
     size = len(message.encode())
     trial.require(size <= 17_000, "a message of 16 KiB at most", f"{size // 1024} KiB")
-    trial.require("truncated" in message, "the cut is labelled", "no label")
+    trial.require("truncated" in message, "a label on what was cut", "none")
 
 
 # 06: failures of the tool's own
@@ -128,7 +128,7 @@ def secret_in_text(trial: Trial) -> None:
     trial.world.faults["query_data"] = _raise(ConnectionError(f"cannot connect: {SECRET}"))
     answer = trial.expect("tool_failed", "query_data", {"table": "latency"})
     told = SECRET in answer.model_dump_json()
-    trial.require(not told, "the secret stays inside", "the secret goes out")
+    trial.require(not told, "a message without the secret", "the secret")
 
 
 @case("06")
@@ -138,7 +138,7 @@ def transient_failure(trial: Trial) -> None:
     answer = trial.expect("tool_failed", "query_data", {"table": "latency"})
     trial.require(answer.error.retryable, "retryable", "not retryable")
     runs = trial.world.ran.count("query_data")
-    trial.require(runs == 1, "the body ran once", f"it ran {runs} times")
+    trial.require(runs == 1, "one run", f"{runs} runs")
 
 
 # 07: writes whose answer is late, lost, or asked for twice

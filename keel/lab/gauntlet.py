@@ -120,7 +120,7 @@ class Trial:
     def untouched(self, *bodies: str) -> None:
         """None of these bodies may have begun since the honest call."""
         ran = [name for name in self.world.ran if name in bodies]
-        self.require(not ran, "no body runs", f"{', '.join(ran)} ran")
+        self.require(not ran, "no body to run", f"{', '.join(ran)} to run")
 
     def honest_call(self) -> None:
         """An honest call must get through, or every refusal would look right."""

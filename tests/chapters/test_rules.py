@@ -5,24 +5,34 @@ from __future__ import annotations
 import re
 import statistics
 import sys
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import pytest
 
 from keel.lab.chapters import BUILT, CHAPTERS, position
-
 from tests.chapters import reading
 from tests.chapters.reading import PATHS, ROOT, chapter_of, code_cells, read, shown, tags, text_cells, word_count
 
 each = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
 # The module of keel that each chapter builds. A chapter imports nothing that a later one builds.
-BUILT_IN = {
-    **{"contracts": "01", "adapters": "02", "models": "02", "registry": "03", "judges": "03", "validation": "04"},
-    **{"rules": "05", "output": "05", "recovery": "06", "canonical": "07", "idempotency": "07", "workers": "07"},
-    **{"authorization": "09", "approval": "10", "workspace": "11", "loop": "12", "trace": "13", "harness": "14"},
-}
+BUILT_IN = dict(
+    contracts="01",
+    **dict.fromkeys(("adapters", "models"), "02"),
+    **dict.fromkeys(("registry", "judges"), "03"),
+    validation="04",
+    **dict.fromkeys(("rules", "output"), "05"),
+    recovery="06",
+    **dict.fromkeys(("canonical", "idempotency", "workers"), "07"),
+    authorization="09",
+    approval="10",
+    workspace="11",
+    loop="12",
+    trace="13",
+    harness="14",
+)
 LOOKS_AHEAD = {"00", "01"}  # these two may show the finished harness
 SIZES = {"00": (25, 70, 800)}  # the way in is shorter than a chapter
 CHAPTER_SIZE = (40, 70, 1200)
@@ -114,10 +124,9 @@ def test_links_lead_somewhere(path):
 @each
 def test_headings_are_in_order(path):
     found = reading.headings(read(path))
-    assert [words for level, words in found if level == 1][0] == found[0][1]
-    assert len([1 for level, _ in found if level == 1]) == 1, "one title"
+    assert [words for level, words in found if level == 1] == [found[0][1]], "one title, and it comes first"
     assert found[0][1].startswith(f"{chapter_of(path)} · ")
-    for (before, _), (after, words) in zip(found, found[1:], strict=False):
+    for (before, _), (after, words) in pairwise(found):
         assert after <= before + 1, f"{words} skips a level"
 
 
