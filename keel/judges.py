@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic_core import SchemaValidator, to_json
 
 from .contracts import ExecutionContext, Principal
-from .schemas import MAX_PROBLEMS, Mismatch, Problem, SchemaJudge, copied
+
+MAX_PROBLEMS = 5
 
 # Core types on which pydantic's strict Python mode and the JSON Schema it shows say the same.
 # What holds the schema of a collection's items; without it they may be anything.
@@ -38,10 +40,35 @@ _PLAIN = {
 }
 
 
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with the arguments: `path` leads to it, `kind` is a JSON Schema keyword."""
+
+    path: tuple[str | int, ...]
+    kind: str
+    value: Any = None  # what stood there
+    detail: str = ""  # what pydantic or jsonschema said, for kinds that we have no words for
+
+
+class Mismatch(Exception):
+    """Raised by a judge: the arguments are not what the contract asks for. Holds the problems."""
+
+    def __init__(self, problems: list[Problem]):
+        self.problems = problems
+        super().__init__(f"{len(problems)} problem(s)")
+
+
+def copied(value: Any) -> Any:
+    """A copy of a JSON value that shares no list and no object with it."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
+
+
 Judge = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Signature:
     """What a function's signature comes to: the schema to show, the judge, the context's parameter."""
 
@@ -134,7 +161,8 @@ class _SignatureJudge:
     def __init__(self, model: type[BaseModel], names: list[str], shown: dict[str, Any]):
         core = model.__pydantic_core_schema__
         parts = list(_parts(core))
-        self._validate = SchemaValidator(_tame(core))
+        fields, config = _without_model(core)
+        self._validate = _validator(fields, config)
         self._validate_python = self._validate.validate_python
         self._names = frozenset(names)
         self._renamed = [(name, _field_name(name)) for name in names if name != _field_name(name)]
@@ -143,7 +171,7 @@ class _SignatureJudge:
         # Beyond plain types the shown schema has the first word, and pydantic reads it as JSON.
         own_aliases = sum("validation_alias" in part for part in parts) > len(names)
         plain = all(map(_is_plain, parts)) and not own_aliases
-        self._shown = None if plain else SchemaJudge(shown, formats=True)
+        self._shown = None if plain else _schema_judge(shown)
 
     def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if len(arguments) > len(self._names):  # many extra keys would make many error records
@@ -151,12 +179,12 @@ class _SignatureJudge:
         try:
             if self._shown is None:
                 arguments = copied(arguments) if self._open else arguments
-                values = self._validate_python(arguments, strict=True).__dict__
+                values = self._validate_python(arguments, strict=True)[0]
             else:
                 self._shown.check(arguments)
                 if self._sets:
                     _refuse_colliding(arguments, ())
-                values = self._validate.validate_json(to_json(arguments), strict=True).__dict__
+                values = self._validate.validate_json(to_json(arguments), strict=True)[0]
         except ValidationError as error:
             raise Mismatch(_from_pydantic(error)) from None
         for name, field in self._renamed:
@@ -166,6 +194,41 @@ class _SignatureJudge:
     def _refuse_extra(self, arguments: dict[str, Any]) -> None:
         extra = list(islice((key for key in arguments if key not in self._names), MAX_PROBLEMS))
         raise Mismatch([Problem((key,), "additionalProperties", arguments[key]) for key in extra])
+
+
+def _schema_judge(shown: dict[str, Any]) -> Any:
+    from .schemas import SchemaJudge
+
+    return SchemaJudge(shown, formats=True)
+
+
+def _without_model(core: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """A model's core schema without the model around its fields, for which nobody asks, and its config."""
+    if core["type"] == "definitions":
+        inner, config = _without_model(core["schema"])
+        return {**core, "schema": inner}, config
+    return core["schema"], core["config"]
+
+
+_building = threading.Lock()
+
+
+def _validator(core: Any, config: Any = None) -> SchemaValidator:
+    """A validator for this core schema, tamed.
+
+    pydantic would take the validator that it finds on each model's class, ready made, and never
+    look at what this schema says of that model; so the classes are not ready for this moment.
+    """
+    classes = {part["cls"] for part in _parts(core) if "cls" in part and part["type"] in ("model", "dataclass")}
+    with _building:
+        ready = [one for one in classes if vars(one).get("__pydantic_complete__") is True]
+        try:
+            for one in ready:
+                one.__pydantic_complete__ = False
+            return SchemaValidator(_tame(core), config)
+        finally:
+            for one in ready:
+                one.__pydantic_complete__ = True
 
 
 _COLLIDING = 64  # as many items of a set may have one hash
@@ -257,7 +320,7 @@ class Output:
         # There the serializer's warnings must do, which cost more.
         again = all(map(_is_plain, parts)) and not any("validation_alias" in part for part in parts)
         self._warnings = False if again else "error"
-        self.validate = (SchemaValidator(_tame(adapter.core_schema)) if again else adapter.validator).validate_python
+        self.validate = (_validator(adapter.core_schema) if again else adapter.validator).validate_python
 
     def dump(self, value: Any, mode: str = "json") -> Any:
         """The value with its models and dates written out. Raises if it is not what was promised."""

@@ -15,7 +15,6 @@ from typing import Any
 from .adapters import printable, quoted
 from .contracts import NAME_LENGTH, NAME_PATTERN, ErrorCode, ExecutionContext, Principal, ToolFailure
 from .judges import Judge, Output, is_context, read_signature
-from .schemas import SchemaJudge
 
 DEFAULT_TIMEOUT_S = 30.0
 _NAME = re.compile(NAME_PATTERN.removesuffix("$") + r"\Z")
@@ -27,7 +26,7 @@ class RegistrationError(ValueError):
     """A tool's contract is unusable. Raised while tools are added, so when the program starts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
     """One tool: the contract that is shown, the judge made from it, and the function behind it.
 
@@ -111,6 +110,8 @@ class ToolRegistry:
         annotated so. Hints from outside are not believed: what is not stated here is a write.
         Raises RegistrationError.
         """
+        from .schemas import SchemaJudge
+
         try:
             judge = SchemaJudge(input_schema)
             signature = inspect.signature(function, eval_str=True)
@@ -218,6 +219,10 @@ def permitted(tool: Tool, principal: Principal) -> bool:
     return tool.permission is None or tool.permission in principal.permissions
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and printable(value) == value
+
+
 def _check(tool: Tool) -> None:
     """Raise RegistrationError for a contract that contradicts itself or protects nothing."""
 
@@ -226,13 +231,12 @@ def _check(tool: Tool) -> None:
 
     if not (isinstance(tool.name, str) and len(tool.name) <= NAME_LENGTH and _NAME.match(tool.name)):
         refuse(f"a name is lower-case letters, digits and underscores, at most {NAME_LENGTH}, a letter first")
-    for field in ("read_only", "destructive", "idempotent", "needs_approval", "shared"):
-        if type(getattr(tool, field)) is not bool:
-            refuse(f"{field} is True or False: what only looks like one could let a write pass for a read")
-    texts = {"version": tool.version, "description": tool.description, "permission": tool.permission or "-"}
-    for field, text in texts.items():
-        if not isinstance(text, str) or printable(text) != text or (field == "version" and not text):
-            refuse(f"{field} is text")
+    for flag in ("read_only", "destructive", "idempotent", "needs_approval", "shared"):
+        if type(getattr(tool, flag)) is not bool:
+            refuse(f"{flag} is True or False: what only looks like one could let a write pass for a read")
+    for what, text in (("version", tool.version), ("description", tool.description), ("permission", tool.permission)):
+        if (text is None and what != "permission") or not (text is None or _is_text(text)):
+            refuse(f"{what} is text")
     if inspect.iscoroutinefunction(tool.function) or inspect.isasyncgenfunction(tool.function):
         refuse("async bodies cannot be run by this harness; give a plain function")
     if not tool.read_only and not tool.permission:

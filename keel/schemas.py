@@ -12,35 +12,17 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-MAX_PROBLEMS = 5
+from .judges import MAX_PROBLEMS, Mismatch, Problem, copied
+
 _MAX_FLOAT = int(1.7976931348623157e308)
 _DATA = ("const", "enum", "default", "examples", "dependentRequired")  # keywords that hold values and no schemas
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # hold names, then schemas
 _ONE = ("items", "contains", "propertyNames", "not", "if", "then", "else")  # hold one schema each
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing wrong with the arguments: `path` leads to it, `kind` is a JSON Schema keyword."""
-
-    path: tuple[str | int, ...]
-    kind: str
-    value: Any = None  # what stood there
-    detail: str = ""  # what pydantic or jsonschema said, for kinds that we have no words for
-
-
-class Mismatch(Exception):
-    """Raised by a judge: the arguments are not what the contract asks for. Holds the problems."""
-
-    def __init__(self, problems: list[Problem]):
-        self.problems = problems
-        super().__init__(f"{len(problems)} problem(s)")
 
 
 class SchemaJudge:
@@ -68,13 +50,6 @@ class SchemaJudge:
             problems = [Problem((), "depth", detail="nested too deeply to be judged")]
         if problems:
             raise Mismatch(problems)
-
-
-def copied(value: Any) -> Any:
-    """A copy of a JSON value that shares no list and no object with it."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if isinstance(value, list) else value
 
 
 # Keywords that validation.py has words for; for the others a sentence of the judge's is passed on.
@@ -195,7 +170,8 @@ class _Judgement:
     """What one judgement remembers, by the identity of values that live as long as it does."""
 
     fits: dict[tuple[str, int], bool | None] = field(default_factory=dict)  # None: being judged right now
-    texts: dict[int, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)  # each text that was seen, counted
+    short: dict[int, str] = field(default_factory=dict)  # what stands for a long value
 
 
 _judgement: ContextVar[_Judgement] = ContextVar("_judgement")
@@ -387,17 +363,18 @@ def _followed_once(keyword: Callable) -> Callable:
 def _text(value: Any) -> str:
     """A JSON value as text, equal for equal values: 1 and 1.0 are, 1 and true are not.
 
-    Text and no hash of numbers: a model can find as many integers with one hash as it likes. Of
-    what is long only a digest is kept, so that lists within lists are written out once.
+    Text and no hash of numbers: a model can find as many integers with one hash as it likes. What is
+    long stands as a number of its own, so that lists within lists are written out once.
     """
     if type(value) is float and value.is_integer():
         value = int(value)
     if not isinstance(value, list | dict | str) or (isinstance(value, str) and len(value) <= 64):
         return json.dumps(value)
-    texts = _judgement.get().texts
-    if id(value) not in texts:
-        texts[id(value)] = "#" + blake2b(_long_text(value).encode()).hexdigest()
-    return texts[id(value)]
+    judgement = _judgement.get()
+    if id(value) not in judgement.short:
+        number = judgement.numbers.setdefault(_long_text(value), len(judgement.numbers))
+        judgement.short[id(value)] = f"#{number}"
+    return judgement.short[id(value)]
 
 
 def _long_text(value: Any) -> str:

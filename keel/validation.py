@@ -7,8 +7,8 @@ from typing import Any
 
 from .adapters import check_json, kind_of, printable, quoted
 from .contracts import ErrorCode, ToolFailure
+from .judges import MAX_PROBLEMS, Mismatch, Problem
 from .registry import Tool
-from .schemas import MAX_PROBLEMS, Mismatch, Problem
 
 _QUOTE = 60  # characters of the model's own input that a message repeats
 _PATH = 200  # characters of a path, whose keys are the model's own too

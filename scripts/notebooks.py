@@ -19,6 +19,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 60
 CELL_SECONDS = 60
 CHAPTER_SECONDS = 300
 SIDE_BY_SIDE = 2
@@ -59,7 +60,7 @@ def execute(notebook, folder):
     client = NotebookClient(
         notebook,
         timeout=CELL_SECONDS,
-        startup_timeout=CELL_SECONDS,
+        startup_timeout=START_SECONDS,
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,

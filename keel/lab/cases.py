@@ -20,7 +20,8 @@ TICKET = {"title": "login returns 502", "incident_id": "INC-001"}
 def valid_call(trial: Trial) -> None:
     answer = trial.expect("ok", "lookup_incident", {"incident_id": "INC-001"})
     found = data_of(answer)
-    trial.require(found["evidence"] == ["auth-api timeout", "database pool exhausted"], "INC-001", str(found)[:60])
+    evidence = found.get("evidence") if isinstance(found, dict) else None
+    trial.require(evidence == ["auth-api timeout", "database pool exhausted"], "INC-001", str(found)[:60])
 
 
 @case("01")
@@ -108,6 +109,7 @@ def wrong_result(trial: Trial) -> None:
 def huge_result(trial: Trial) -> None:
     trial.world.faults["query_data"] = lambda arguments: Wrong({"rows": ["x" * 100] * 2_000})
     answer = trial.expect("ok", "query_data", {"table": "latency"})
+    trial.require(trial.subject.message is not None, "a message for the model", "none is made")
     message = trial.subject.message(trial.request, answer)
     size = len(message.encode())
     trial.require(size <= 17_000, "a message of 16 KiB at most", f"{size // 1024} KiB")

@@ -162,7 +162,12 @@ def run_gauntlet(make: Make, cases: Iterable[Case] | None = None) -> list[Outcom
 
 def _judge(make: Make, one: Case) -> Outcome:
     world = World()
-    subject = make(world)
+    try:
+        subject = make(world)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:  # a learner's own, and it may not even get made
+        return Outcome(one.id, one.chapter, Verdict.CRASHED, "", type(raised).__name__, world.shows())
     if one.chapter in subject.lacks:
         return Outcome(one.id, one.chapter, Verdict.NOT_BUILT, "", "", world.shows())
     trial = Trial(subject, world)

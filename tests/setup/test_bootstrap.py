@@ -5,7 +5,6 @@ import errno
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -309,8 +308,6 @@ def test_a_fresh_copy_becomes_a_working_environment(tmp_path):
     copy = tmp_path / "copy"
     ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".*_cache")
     shutil.copytree(ROOT, copy, ignore=ignored)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
     done = subprocess.run(
         [sys.executable, "bootstrap.py", "test", "--", "tests/setup/test_lock.py"],
         cwd=copy,
