@@ -164,3 +164,15 @@ def _card(one: Outcome) -> str:
         f'<span style="color:{_COLOURS[one.verdict]}">{_mark(one)} {escape(verdict)}</span><br>'
         f"{escape(detail(one))}</div>"
     )
+
+
+def the_two_boards() -> BoardPicture:
+    """The picture of the README: the one line that most people write first, and what is built so far."""
+    from .gauntlet import run_gauntlet
+    from .lines import finished, naive
+
+    return BoardPicture({"one line": run_gauntlet(naive), "keel": run_gauntlet(finished)})
+
+
+if __name__ == "__main__":  # python -m keel.lab.board > docs/boards.svg
+    print(the_two_boards().svg())

@@ -174,3 +174,10 @@ def test_the_project_speaks_of_itself_alone():
     here = re.compile(re.escape(str(Path.home())) + r"/|/work/(?:main|shared)")
     for file in [*ROOT.glob("*.md"), *ROOT.glob("keel/**/*.py"), *PATHS]:
         assert not here.search(file.read_text(encoding="utf-8")), file
+
+
+def test_the_picture_in_the_readme_shows_the_boards_as_they_are():
+    from keel.lab.board import the_two_boards
+
+    drawn = (ROOT / "docs" / "boards.svg").read_text(encoding="utf-8")
+    assert drawn == the_two_boards().svg() + "\n", "run: python -m keel.lab.board > docs/boards.svg"
