@@ -126,9 +126,10 @@ def _heads(board: Sequence[Outcome], left: int, side: int) -> str:
 
 def _square(one: Outcome, x: int, y: int, side: int) -> str:
     tip = escape(f"{title(one)}: {words(f'gauntlet.verdict.{one.verdict.name.lower()}')}")
+    ink = "#1f2933" if one.verdict is Verdict.NOT_BUILT else "#fff"
     return (
         f'<g><title>{tip}</title><rect x="{x}" y="{y}" width="{side}" height="{side}" rx="3" '
-        f'fill="{_COLOURS[one.verdict]}"/><text x="{x + side / 2}" y="{y + 14}" font-size="12" fill="#fff" '
+        f'fill="{_COLOURS[one.verdict]}"/><text x="{x + side / 2}" y="{y + 14}" font-size="12" fill="{ink}" '
         f'text-anchor="middle">{_mark(one)}</text></g>'
     )
 
@@ -141,29 +142,54 @@ def gauntlet_board(outcomes: Sequence[Outcome], upto: str | None = None) -> None
         show_widget(board_widget(outcomes), text.splitlines()[-1])
 
 
+# Radio buttons of the page itself: they walk by arrow keys, mark what has the focus, and need no kernel. JupyterLab
+# takes arrow keys for itself, in a list of ipywidgets too, unless what has the focus bears the attribute below.
+_KEEPS_ITS_KEYS = 'data-lm-suppress-shortcuts="true"'
+_BOARD = (
+    '<div class="keel-board">{style}'
+    '<div class="keel-board-rows" role="radiogroup" aria-label="{label}">{rows}</div></div>'
+)
+_BOARD_STYLE = (
+    "<style>.keel-board{position:relative;min-height:17em;max-width:960px;line-height:1.5}"
+    ".keel-board-rows{width:24em;height:16em;overflow-y:auto;border:1px solid #8a8f98;padding:2px}"
+    ".keel-board-row{display:flex;white-space:nowrap}"
+    ".keel-board-row label{flex:1;padding:0 6px;cursor:pointer}"
+    ".keel-board-row input{margin:3px;accent-color:#2563eb}"
+    ".keel-board-row input:checked+label{background-color:rgba(37,99,235,0.2)}"
+    ".keel-board-row input:focus-visible+label{outline:2px solid #2563eb;outline-offset:-2px}"
+    ".keel-board-card{display:none;position:absolute;top:0;left:26em;right:0;white-space:normal}"
+    ".keel-board-row input:checked~.keel-board-card{display:block}</style>"
+)
+
+
 def board_widget(outcomes: Sequence[Outcome]) -> Any:
     """A list to walk through with the arrow keys, and what happened in the chosen row beside it."""
     import ipywidgets
 
-    rows = [(f"{_mark(one)} {one.chapter}  {title(one)}", at) for at, one in enumerate(outcomes)]
-    pick = ipywidgets.Select(options=rows, value=0, rows=min(len(rows), 12), description=words("gauntlet.board.pick"))
-    pick.layout.width = "26em"
-    card = ipywidgets.HTML(value=_card(outcomes[0]))
+    board = ipywidgets.HTML()
+    board.value = board_html(outcomes, f"keel-board-{board.model_id}")
+    return board
 
-    def show(change: dict[str, Any]) -> None:
-        card.value = _card(outcomes[change["new"]])
 
-    pick.observe(show, names="value")
-    return ipywidgets.HBox([pick, card])
+def board_html(outcomes: Sequence[Outcome], name: str) -> str:
+    """The list and its cards. `name` belongs to this board alone: a page holds several."""
+    rows = "".join(_row_html(one, name, at) for at, one in enumerate(outcomes))
+    return _BOARD.format(style=_BOARD_STYLE, label=escape(words("gauntlet.board.pick")), rows=rows)
+
+
+def _row_html(one: Outcome, name: str, at: int) -> str:
+    own, chosen = f"{name}-{at}", " checked" if at == 0 else ""
+    button = f'<input type="radio" name="{name}" id="{own}" aria-describedby="{own}-card" {_KEEPS_ITS_KEYS}{chosen}>'
+    label = f'<label for="{own}">{_mark(one)} {one.chapter}&ensp;{escape(title(one))}</label>'
+    card = f'<div class="keel-board-card" id="{own}-card">{_card(one)}</div>'
+    return f'<div class="keel-board-row">{button}{label}{card}</div>'
 
 
 def _card(one: Outcome) -> str:
-    verdict = words(f"gauntlet.verdict.{one.verdict.name.lower()}")
-    return (
-        f'<div style="padding:0 1em"><b>{escape(title(one))}</b><br>'
-        f'<span style="color:{_COLOURS[one.verdict]}">{_mark(one)} {escape(verdict)}</span><br>'
-        f"{escape(detail(one))}</div>"
-    )
+    """What happened. The colour is a bar beside the words: as a colour of words it is too dark or too pale to read."""
+    verdict = f"{_mark(one)} {words(f'gauntlet.verdict.{one.verdict.name.lower()}')}"
+    bar = f"border-left:6px solid {_COLOURS[one.verdict]};padding-left:8px"
+    return f'<b>{escape(title(one))}</b><div style="{bar}">{escape(verdict)}</div>{escape(detail(one))}'
 
 
 def the_two_boards() -> BoardPicture:

@@ -123,7 +123,9 @@ class _Line:
     def run(self, tool: Tool, values: dict[str, Any], context: ExecutionContext, call: ToolCall) -> Any:
         try:
             return tool.call(values, context)
-        except Exception as raised:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:
             if self.built("06"):
                 raise recovery.classify(tool, raised, call.call_id) from raised
             if isinstance(raised, ToolFailure):  # or it would be caught as a refusal of ours

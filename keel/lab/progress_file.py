@@ -83,12 +83,12 @@ def update(change: Change) -> tuple[State, str | None]:
 
 
 def record_try(exercise_id: str, passed: bool) -> tuple[State, str | None]:
-    """Count one judged try. A pass stays a pass, whatever comes after it."""
+    """Count one judged try. A pass stays a pass, and what is tried after it counts no more."""
 
     def change(state: State) -> None:
         entry = state["exercises"].setdefault(exercise_id, {"passed": False, "wrong": 0})
+        entry["wrong"] += not passed and not entry["passed"]
         entry["passed"] = entry["passed"] or passed
-        entry["wrong"] += not passed
 
     return update(change)
 

@@ -138,9 +138,13 @@ def _parts_text(strip: Strip, name: str) -> str:
 
 def strip_html(strip: Strip) -> str:
     """The strip as HTML: the loop as a frame, the stages in a row that wraps, the trace as a bar beneath."""
+    # The arrow stays with the stage before it: a line that wraps does not begin with one.
     arrow = '<span aria-hidden="true" style="color:#7d828a;margin:0 3px">{}</span>'
     stages = "".join(
-        _stage_html(strip, name) + (arrow.format("+" if name == "approve" else "›") if name != "recover" else "")
+        '<span style="display:inline-flex;align-items:center">'
+        + _stage_html(strip, name)
+        + (arrow.format("+" if name == "approve" else "›") if name != "recover" else "")
+        + "</span>"
         for name in STAGES
     )
     row = f'<div style="display:flex;flex-wrap:wrap;align-items:center;row-gap:6px">{stages}</div>'
@@ -164,7 +168,8 @@ def _box_html(box: Box, parts: Iterable[Box] = ()) -> str:
         return f'<span style="{style}">{_label_html(box)}</span>'
     label = f'<span style="{style};border-width:0;padding:0 5px">{_label_html(box)}</span>'
     frame = STYLES["unbuilt" if box.look == "unbuilt" else "built"]
-    return f'<span style="{frame};border-radius:6px;padding:2px 4px;display:inline-block">{label}{inner}</span>'
+    row = "display:inline-flex;flex-wrap:wrap;gap:4px;align-items:center"
+    return f'<span style="{frame};border-radius:6px;padding:2px 4px;{row}">{label}{inner}</span>'
 
 
 def _label_html(box: Box) -> str:

@@ -36,7 +36,7 @@ def test_a_stub_is_not_attempted(exercise):
 def test_the_solution_passes_twice_and_as_printed(exercise):
     assert judge(exercise, exercise.solution).outcome == "passed"
     assert judge(exercise, exercise.solution).outcome == "passed"
-    notebook = {"secrets": __import__("secrets")}
+    notebook = {}
     exec(source_of(exercise.solution, exercise.name), notebook)
     assert judge(exercise, notebook[exercise.name]).outcome == "passed"
 
@@ -352,7 +352,7 @@ def test_progress_shows_every_state():
     text = progress().text
     assert re.search(r"01-a .*: not attempted\n", text)
     assert re.search(r"01-b .*: 1 wrong so far\n", text)
-    assert re.search(r"01-c .*: passed after 2 wrong\n", text)
+    assert re.search(r"01-c .*: passed after 1 wrong\n", text)
 
 
 def test_a_note_about_saving_stands_at_the_end(tmp_path, monkeypatch):

@@ -36,8 +36,9 @@ def test_off_writes_nothing_and_still_counts(tmp_path, monkeypatch):
 
 
 def test_kept_for_the_next_kernel(file):
-    record_try("01-a", True)
     record_try("01-a", False)
+    record_try("01-a", True)
+    record_try("01-a", False)  # after the pass: counts no more
     record_prediction("01-b", "c")
     progress_file.forget_memory()
     state, note = read()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +23,17 @@ def dispatch_solution(call, tools):
     if tool["needs_approval"]:
         return {"ok": False, "code": "approval_required", "data": None}
     return {"ok": True, "code": None, "data": tool["function"](**call["arguments"])}
+
+
+def dispatch_form(call, tools):
+    tool = tools.get(call["name"])
+    if tool is None:
+        return {"ok": False, "code": "unknown_tool"}
+    if set(call["arguments"]) != tool["fields"]:
+        return {"ok": False, "code": "invalid_arguments"}
+    if tool["needs_approval"]:
+        return {"ok": False, "code": "approval_required"}
+    return {"ok": True, "code": "ok", "data": tool["function"](**call["arguments"])}
 
 
 def dispatch_escapes(call, tools):
@@ -75,6 +85,12 @@ def _dispatch_case(name: str, call: dict[str, Any], code: str | None = None, dat
     return Case(name, f"dispatch({show(call)}, tools)", run, {"returned": returned, "ran": ran})
 
 
+def _as_form(returned: Any) -> dict[str, Any]:
+    """What an answer meant, if only its form is off: no `data` key, or another word than None for no code."""
+    code = None if returned["ok"] is True and returned.get("code") in (None, "", "ok") else returned["code"]
+    return {"ok": returned["ok"], "code": code, "data": returned.get("data") if returned["ok"] else None}
+
+
 def _tools(ran: list[str]) -> dict[str, dict[str, Any]]:
     """A read and a write. Each notes that it ran; the read has a parameter that its contract does not offer."""
 
@@ -124,6 +140,7 @@ DISPATCH = Exercise(
         ),
         _dispatch_case("unknown", {"name": "delete_prod", "arguments": {}}, "unknown_tool"),
         _dispatch_case("wrong_field", {"name": "lookup_incident", "arguments": {"id": "INC-001"}}, "invalid_arguments"),
+        _dispatch_case("missing_field", {"name": "lookup_incident", "arguments": {}}, "invalid_arguments"),
         _dispatch_case(
             "hidden_field",
             {"name": "lookup_incident", "arguments": {"incident_id": "INC-001", "as_admin": True}},
@@ -139,6 +156,15 @@ DISPATCH = Exercise(
         ),
     ),
     mistakes=(
+        Mistake(
+            "form",
+            dispatch_form,
+            lambda first, _: (
+                first.crash is None
+                and first.got["ran"] == first.case.expected["ran"]
+                and _as_form(first.got["returned"]) == first.case.expected["returned"]
+            ),
+        ),
         Mistake("escapes", dispatch_escapes, lambda first, _: first.crash is not None and first.case.name != "valid"),
         Mistake("globals", dispatch_globals, lambda first, _: "delete_prod" in first.got["ran"]),
         Mistake(
@@ -215,11 +241,21 @@ def mint_stub(proposal): ...
 
 
 def mint_solution(proposal):
+    import secrets
+
     return "call_" + secrets.token_hex(8)
 
 
 def mint_models_id(proposal):
+    import secrets
+
     return proposal.get("id") or "call_" + secrets.token_hex(8)
+
+
+def mint_short(proposal):
+    import random
+
+    return f"call_{random.randint(1, 999)}"
 
 
 def mint_hash(proposal):
@@ -259,6 +295,7 @@ MINT = Exercise(
             "same_id", {"id": "call_1", **_LOOK}, {"id": "call_1", "name": "add", "arguments": {"a": 2, "b": 3}}
         ),
         _mint_case("no_id", {"id": None, **_LOOK}, {"id": "", **_LOOK}, _LOOK),
+        _mint_case("many", *[_LOOK] * 5000),
     ),
     mistakes=(
         Mistake("models_id", mint_models_id, lambda first, _: first.got["the_models"] is True),
@@ -270,6 +307,7 @@ MINT = Exercise(
                 and trials["same_id"].got["all_different"] is True
             ),
         ),
+        Mistake("short", mint_short, lambda first, _: first.case.name == "many" and first.crash is None),
     ),
 )
 

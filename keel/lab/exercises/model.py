@@ -7,13 +7,17 @@ Code stands in the chapter's file: stub, solution, cases, known wrong answers. W
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pprint import pformat
 from typing import Any
 
+from keel.contracts import ToolFailure
 from keel.lab.exercises.showing import show
 
 
@@ -57,6 +61,19 @@ def case(name: str, function: str, *arguments: Any, expected: Any) -> Case:
     return Case(name, shown, lambda answer: answer(*copy.deepcopy(arguments)), expected)
 
 
+def outcome(call: Callable[[], Any], *awaited: type[BaseException]) -> dict[str, Any]:
+    """What a call came to, as plain data: what it returned, or what it raised.
+
+    A ToolFailure is known by its code, an awaited exception by the name of the awaited type; any other is let through.
+    """
+    try:
+        return {"returned": call()}
+    except ToolFailure as failure:
+        return {"raised": failure.error.code}
+    except awaited as problem:
+        return {"raised": next(kind.__name__ for kind in awaited if isinstance(problem, kind))}
+
+
 @dataclass(frozen=True)
 class Mistake:
     """A known wrong answer: code that makes it, and how it shows.
@@ -92,8 +109,19 @@ class Exercise:
 
 
 def source_of(answer: Any, name: str) -> str:
-    """An answer's code as a learner would write it, under the name `name`."""
+    """An answer's code as a learner would write it, under the name `name`, after the imports that it needs."""
     if not callable(answer):
-        return f"{name} = {show(answer)}\n"
+        lines = pformat(answer, width=100, sort_dicts=False).splitlines()
+        return f"{name} = " + ("\n" + " " * len(f"{name} = ")).join(lines) + "\n"
     own = answer.__name__
-    return re.sub(rf"^(def|class) {own}\b", rf"\1 {name}", inspect.getsource(answer), count=1)
+    code = re.sub(rf"^(def|class) {own}\b", rf"\1 {name}", inspect.getsource(answer), count=1)
+    return _imports(code, vars(sys.modules[answer.__module__])) + code
+
+
+def _imports(code: str, names: Mapping[str, Any]) -> str:
+    """The import lines for what the code uses of its own file's imports: modules first, then classes from elsewhere."""
+    used = sorted({node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)} & names.keys())
+    modules = [f"import {name}\n" for name in used if inspect.ismodule(names[name])]
+    classes = [f"from {names[name].__module__} import {name}\n" for name in used if inspect.isclass(names[name])]
+    groups = ["".join(group) for group in (modules, classes) if group]
+    return "\n".join(groups) + "\n\n" * bool(groups)

@@ -8,6 +8,7 @@ from typing import Any
 from keel.lab import progress_file
 from keel.lab.cards import Card
 from keel.lab.catalogue import words
+from keel.lab.chapters import CHAPTERS
 from keel.lab.exercises.checking import CheckResult, judge, with_note
 from keel.lab.exercises.finding import all_exercises, exercise_ids, find
 from keel.lab.exercises.model import Exercise, source_of
@@ -62,10 +63,12 @@ def progress() -> Card:
     """What is done, chapter by chapter."""
     state, note = progress_file.read()
     lines: list[str] = []
-    for chapter, exercises in all_exercises().items():
-        lines.append(words("progress.title", chapter=chapter))
+    by_chapter = all_exercises()
+    for chapter in CHAPTERS:
+        exercises, asked = by_chapter.get(chapter, ()), prompt_ids("predict", chapter)
+        if exercises or asked:
+            lines.append(words("progress.title", chapter=chapter))
         lines += [_line(exercise, _entry(exercise, state)) for exercise in exercises]
-        asked = prompt_ids("predict", chapter)
         made = sum(1 for name in asked if name in state["predictions"])
         if asked:
             lines.append(words("progress.predicted", made=made, all=len(asked)))
