@@ -38,6 +38,13 @@ _PLAIN = {
     *("str", "int", "float", "bool", "none", "any", "list", "dict", "nullable", "union", "literal"),
     *("model", "model-fields", "model-field", "default", "definitions", "definition-ref"),
 }
+# Core types whose values pass their own validation again and stay what they are.
+_AGAIN = _PLAIN | {
+    *("date", "datetime", "time", "timedelta", "decimal", "enum", "uuid", "bytes", "tuple", "set", "frozenset"),
+    *("dataclass", "dataclass-args", "dataclass-field", "typed-dict", "typed-dict-field", "tagged-union"),
+}
+# What makes a second validation another thing: names and steps that only the first one knows.
+_FIRST_ONLY = ("validation_alias", "post_init", "custom_init", "init_only")
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,8 @@ def _refuse_unjudgeable(core: Any) -> None:
         kind, config = part["type"], part.get("config") or {}
         if isinstance(part.get("cls"), type) and issubclass(part["cls"], ExecutionContext | Principal):
             raise TypeError(f"{part['cls'].__name__} comes from the host, and a model must not send it")
+        if kind in ("is-instance", "is-subclass", "callable"):
+            raise TypeError("a class or a function is nothing that JSON could carry")
         if kind == "dict" and part.get("keys_schema", {"type": "str"})["type"] in ("int", "float", "date", "datetime"):
             raise TypeError("the keys of a JSON object are text, so those of a dict must be str")
         pattern = part.get("pattern")
@@ -121,6 +130,44 @@ def _refuse_unjudgeable(core: Any) -> None:
         for change in ("strip_whitespace", "to_lower", "to_upper"):
             if part.get(change) or config.get(f"str_{change}"):
                 raise TypeError(f"{change} changes what the model sent; let the body do that")
+        if kind == "union" and _doubles(part, core):
+            raise TypeError("a union of types that hold each other is judged again at each level; give a discriminator")
+
+
+def _doubles(union: dict[str, Any], core: dict[str, Any]) -> bool:
+    """Whether two choices of a union, both for objects or both for lists, lead back to that union.
+
+    pydantic tries both, and at the next level both again: time would double with each level.
+    """
+    known = {part["ref"]: part for part in _parts(core) if "ref" in part}
+    back = [_shape(one, known) for one in _choices(union) if _leads_to(union, one, known)]
+    return len(back) > len(set(back)) or ("?" in back and len(back) > 1)
+
+
+def _choices(union: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one[0] if isinstance(one, tuple) else one for one in union["choices"]]
+
+
+def _leads_to(union: dict[str, Any], start: dict[str, Any], known: dict[str, Any]) -> bool:
+    ahead, seen = [start], set()
+    while ahead:
+        for part in _parts(ahead.pop()):
+            if part is union:
+                return True
+            reference = part.get("schema_ref")
+            if part["type"] == "definition-ref" and reference not in seen:
+                seen.add(reference)
+                ahead.append(known[reference])
+    return False
+
+
+def _shape(part: dict[str, Any], known: dict[str, Any]) -> str:
+    """Which JSON a type takes: an object, a list, or (`?`) not said here."""
+    while part["type"] in ("definition-ref", "default", "nullable") or part.get("root_model"):
+        part = known[part["schema_ref"]] if part["type"] == "definition-ref" else part["schema"]
+    if part["type"] in ("model", "dataclass", "typed-dict", "dict"):
+        return "object"
+    return "list" if part["type"] in ("list", "tuple", "set", "frozenset") else "?"
 
 
 @lru_cache(maxsize=1)
@@ -268,7 +315,7 @@ def _tame(node: Any) -> Any:
     tamed = {key: value if key in _NO_SCHEMAS else _tame(value) for key, value in node.items()}
     if node.get("type") in ("list", "tuple", "set", "frozenset", "dict"):
         tamed["fail_fast"] = True
-    elif node.get("type") == "model":
+    elif node.get("type") in ("model", "dataclass"):
         tamed["revalidate_instances"] = "always"
     elif node.get("type") == "str" and node.get("pattern") is not None:
         tamed["pattern"] = getattr(node["pattern"], "pattern", node["pattern"])
@@ -317,8 +364,8 @@ class Output:
         self.open = any(map(_is_open, parts))
         self._serializer = adapter.serializer
         # A model with aliases or validators of its own cannot be validated again from its own values.
-        # There the serializer's warnings must do, which cost more.
-        again = all(map(_is_plain, parts)) and not any("validation_alias" in part for part in parts)
+        # There the serializer's warnings must do, which cost more, and let None pass for anything.
+        again = all(part["type"] in _AGAIN and not any(map(part.get, _FIRST_ONLY)) for part in parts)
         self._warnings = False if again else "error"
         self.validate = (_validator(adapter.core_schema) if again else adapter.validator).validate_python
 

@@ -35,9 +35,10 @@ def check_output(tool: Tool, value: Any) -> Any:
         text = to_json(data, inf_nan_mode="constants")
         if len(text) > _LONG or b"NaN" in text or b"Infinity" in text:
             json.loads(text, parse_constant=_refuse_constant)  # can it be read again? Not an integer of 5,000 digits
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a serializer of the tool's own may raise anything
+    except BaseException as error:  # a serializer of the tool's own may raise anything, and pydantic wraps it
+        for one in (error, error.__cause__):
+            if isinstance(one, KeyboardInterrupt):
+                raise one from None
         raise ToolFailure(
             ErrorCode.INVALID_OUTPUT,
             f"{tool.name} returned something that its contract does not allow. This is the tool's fault, not yours.",

@@ -235,7 +235,7 @@ def _check(tool: Tool) -> None:
         if type(getattr(tool, flag)) is not bool:
             refuse(f"{flag} is True or False: what only looks like one could let a write pass for a read")
     for what, text in (("version", tool.version), ("description", tool.description), ("permission", tool.permission)):
-        if (text is None and what != "permission") or not (text is None or _is_text(text)):
+        if not (_is_text(text) or (what == "permission" and text is None)) or (what == "version" and not text):
             refuse(f"{what} is text")
     if inspect.iscoroutinefunction(tool.function) or inspect.isasyncgenfunction(tool.function):
         refuse("async bodies cannot be run by this harness; give a plain function")

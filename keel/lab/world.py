@@ -93,7 +93,10 @@ def bodies(world: World) -> dict[str, Callable]:
     They are careless in the ways that such code is: `lookup_incident` takes its number with `int`,
     which reads the digits of every script and does not mind a line break.
     """
+    return _reads(world) | _writes(world)
 
+
+def _reads(world: World) -> dict[str, Callable]:
     def lookup_incident(incident_id: IncidentId) -> Incident:
         """Look up one incident by its id, for example INC-001."""
         wrong = world.enter("lookup_incident", incident_id=incident_id)
@@ -121,6 +124,10 @@ def bodies(world: World) -> dict[str, Callable]:
         world.enter("double", n=n)
         return n * 2
 
+    return {one.__name__: one for one in (lookup_incident, query_data, add, double)}
+
+
+def _writes(world: World) -> dict[str, Callable]:
     def create_ticket(title: Annotated[str, Field(min_length=1, max_length=200)], incident_id: IncidentId) -> Ticket:
         """Create a ticket for an incident. Somebody will be called to work on it."""
         world.enter("create_ticket", title=title, incident_id=incident_id)
@@ -131,7 +138,7 @@ def bodies(world: World) -> dict[str, Callable]:
             answer_lost({})
         return ticket
 
-    return {one.__name__: one for one in (lookup_incident, query_data, add, double, create_ticket)}
+    return {one.__name__: one for one in (create_ticket,)}
 
 
 def same_team(world: World) -> Callable[..., bool]:

@@ -8,13 +8,14 @@ import time
 
 import pytest
 
-from keel.contracts import ToolError
+from keel.adapters import to_message
+from keel.contracts import ErrorCode, ToolError, ToolFailure
 from keel.lab import progress_file
 from keel.lab.catalogue import entries, words
 from keel.lab.exercises import check, hint, progress, solution
 from keel.lab.exercises.checking import judge
 from keel.lab.exercises.finding import all_exercises, chapters, find
-from keel.lab.exercises.model import Exercise, case, source_of
+from keel.lab.exercises.model import Exercise, case, outcome, source_of
 from keel.lab.exercises.showing import same, show
 from keel.lab.exercises.stubs import is_stub
 from keel.recovery import next_step
@@ -72,6 +73,12 @@ def test_the_next_steps_are_those_of_the_harness():
         assert one.expected == next_step(ToolError(code=code, message="")).action
 
 
+def test_the_finished_package_passes_where_it_does_the_same_work():
+    assert judge(find("02-b"), to_message).outcome == "passed"
+    assert judge(find("06-a"), lambda error: next_step(error).action).outcome == "passed"
+    assert {one.name for one in find("06-a").cases} > set(ErrorCode)
+
+
 def test_ids_are_unique_and_in_order():
     ids = [exercise.id for exercise in EXERCISES]
     assert len(set(ids)) == len(ids)
@@ -122,6 +129,25 @@ def test_an_exception_shows_the_answers_own_line():
         return {}["missing"]
 
     assert re.search(r"KeyError: 'missing' \(line \d+: return \{\}\[\"missing\"\]\)", judge(toy(), answer).got)
+
+
+def test_an_exception_in_a_class_shows_its_line_too():
+    class Answer:
+        def __init__(self, x):
+            raise KeyError(x)
+
+    assert re.search(r"KeyError: 2 \(line \d+: raise KeyError\(x\)\)", judge(toy(), Answer).got)
+
+
+def test_an_outcome_is_what_was_returned_or_raised():
+    def fails(problem):
+        raise problem
+
+    assert outcome(lambda: 5) == {"returned": 5}
+    assert outcome(lambda: fails(ToolFailure("unknown_tool", "no"))) == {"raised": "unknown_tool"}
+    assert outcome(lambda: fails(UnicodeError()), TypeError, ValueError) == {"raised": "ValueError"}
+    with pytest.raises(ZeroDivisionError):
+        outcome(lambda: 1 / 0, ValueError)
 
 
 def test_an_endless_loop_is_stopped():

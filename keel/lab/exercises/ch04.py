@@ -28,7 +28,7 @@ schema_unanchored = {
     **schema_solution,
     "properties": {**schema_solution["properties"], "incident_id": {"type": "string", "pattern": "INC-[0-9]{3}"}},
 }
-schema_unusable = {"type": "object", "properties": {"title": "string", "incident_id": "string", "urgent": "boolean"}}
+schema_unusable = {**schema_solution, "properties": {**schema_solution["properties"], "urgent": "boolean"}}
 
 
 def _schema_case(name: str, arguments: dict[str, Any], accepted: bool) -> Case:
@@ -219,7 +219,8 @@ def _explain_case(name: str, field: str, value: Any, wanted: str, raw: str) -> C
             "short": len(text) <= SHORT,
         }
 
-    shown = f"explain({{'field': {field!r}, 'value': {show(value)[:60]}, 'wanted': {wanted!r}, 'raw': …}})"
+    shown = show(value) if len(show(value)) < 60 else f"{show(value)[:40]}…'"
+    shown = f"explain({{'field': {field!r}, 'value': {shown}, 'wanted': {wanted!r}, 'raw': …}})"
     good = {"where": True, "what": True, "what_would_do": True, "raw": False, "short": True}
     return Case(name, shown, run, good)
 

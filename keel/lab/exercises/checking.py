@@ -15,6 +15,7 @@ from keel.lab.exercises.showing import same, show
 from keel.lab.exercises.stubs import is_stub
 
 Outcome = Literal["not_attempted", "wrong", "passed"]
+VALUE_TIME_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +57,8 @@ def judge(exercise: Exercise, answer: Any, limit: float = TIME_LIMIT_S) -> Check
     if refused:
         return refused
     trials: dict[str, Trial] = {}
+    if not callable(exercise.stub):  # a value runs no code of the learner's; what judges it may have much to load first
+        limit = max(limit, VALUE_TIME_LIMIT_S)
     for case in exercise.cases:
         trials[case.name] = try_case(case, answer, limit)
         if trials[case.name].hung:

@@ -12,6 +12,7 @@ from typing import Any
 
 from keel.lab.exercises.model import Case, Crash, Trial
 from keel.lab.exercises.showing import steady
+from keel.lab.exercises.stubs import codes_of
 
 TIME_LIMIT_S = 2.0
 LONGEST_LINE = 120
@@ -70,7 +71,7 @@ def _stop(thread: threading.Thread) -> None:
 
 def _crash(problem: BaseException, answer: Any) -> Crash:
     """The exception, short: type, message, and the deepest line that stands in the answer's own file or cell."""
-    own_file = getattr(getattr(answer, "__code__", None), "co_filename", None)
+    own_file = next((code.co_filename for code in codes_of(answer)), None)
     line, number = "", None
     for frame, lineno in traceback.walk_tb(problem.__traceback__):
         if frame.f_code.co_filename == own_file:

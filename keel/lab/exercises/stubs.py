@@ -20,11 +20,11 @@ def is_stub(answer: Any, stub: Any) -> bool:
         return True
     if not callable(answer):
         return not callable(stub) and answer == stub
-    own, given = _codes(answer), _codes(stub) if callable(stub) else []
+    own, given = codes_of(answer), codes_of(stub) if callable(stub) else []
     return bool(own) and (all(map(_does_nothing, own)) or _shape(own) == _shape(given))
 
 
-def _codes(answer: Any) -> list[types.CodeType]:
+def codes_of(answer: Any) -> list[types.CodeType]:
     """The code of a function, or of every method of a class, under partials and wrappers."""
     while isinstance(answer, functools.partial):
         answer = answer.func

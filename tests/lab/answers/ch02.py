@@ -126,6 +126,13 @@ def parse_first_object(text):
     return value or {}
 
 
+def parse_or_then_check(text):
+    value = (json.loads(text) if text.strip() else {}) or {}
+    if not isinstance(value, dict):
+        raise ValueError
+    return value
+
+
 def parse_asserts(text):
     value = json.loads(text or "{}")
     assert isinstance(value, dict)
@@ -300,6 +307,7 @@ WRONG = {
         (parse_python, "case.single_quotes"),
         (parse_first_object, "case.trailing"),
         (parse_asserts, "case.whitespace"),
+        (parse_or_then_check, "case.nothing"),
     ],
     "02-b": [
         (answer_as_a_dict, "case.success"),

@@ -1,0 +1,12 @@
+"""The security tests draw the same examples on every run."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "keel",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("keel")
