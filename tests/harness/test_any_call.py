@@ -97,10 +97,14 @@ VALUES = st.recursive(
     max_leaves=5,
 )
 PARAMETERS = st.sampled_from(["n", "x", "row", "note", "context", "N", "", "é", "\ud800", "x" * 100, 5, None])
-ARGUMENTS = st.dictionaries(PARAMETERS, VALUES, max_size=3) | st.fixed_dictionaries({"n": st.integers(-3, 3)}) | VALUES
+HONEST = st.sampled_from([{}, {"n": 1}, {"n": 0}, {"n": 7}, {"x": "x"}, {"row": {"n": 1}}, {"n": 2, "note": "é"}])
+ARGUMENTS = st.one_of(HONEST, st.dictionaries(PARAMETERS, VALUES, max_size=3), VALUES)
 TOOLS = ["anything", "strict", "plain", "row", "ask", "write", "bad_policy", "bad_rule", "secret"]
 ODD_NAMES = ["strct", "delete_prod", "functions.strict", "", "Row", "\ud800", "x" * 65, None]
-NAMES = st.sampled_from([*TOOLS, *TOOLS, *ODD_NAMES]) | st.text(max_size=6)
+ODDER = st.sampled_from(ODD_NAMES) | st.text(max_size=6)
+NAMES = st.one_of(st.sampled_from(TOOLS), st.sampled_from(TOOLS[::-1]), ODDER)
+    st.sampled_from(TOOLS), st.sampled_from(TOOLS[::-1]), st.sampled_from(ODD_NAMES) | st.text(max_size=6)
+)
 ANSWERS = st.sampled_from([*RAISES, *RETURNS])
 
 

@@ -34,7 +34,8 @@ CELLS = {
 def run_once():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()])
     environment = {**os.environ, "PYTHONHASHSEED": "random"}
-    NotebookClient(notebook, timeout=60, kernel_name="python3", record_timing=False).execute(env=environment)
+    options = {"timeout": 60, "kernel_name": "python3", "record_timing": False, "coalesce_streams": True}
+    NotebookClient(notebook, **options).execute(env=environment)
     return {name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
