@@ -103,8 +103,6 @@ TOOLS = ["anything", "strict", "plain", "row", "ask", "write", "bad_policy", "ba
 ODD_NAMES = ["strct", "delete_prod", "functions.strict", "", "Row", "\ud800", "x" * 65, None]
 ODDER = st.sampled_from(ODD_NAMES) | st.text(max_size=6)
 NAMES = st.one_of(st.sampled_from(TOOLS), st.sampled_from(TOOLS[::-1]), ODDER)
-    st.sampled_from(TOOLS), st.sampled_from(TOOLS[::-1]), st.sampled_from(ODD_NAMES) | st.text(max_size=6)
-)
 ANSWERS = st.sampled_from([*RAISES, *RETURNS])
 
 
