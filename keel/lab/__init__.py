@@ -7,12 +7,15 @@ from importlib import import_module
 from typing import Any
 
 _WHERE = {
+    "bench": ("call_bench",),
     "board": ("BoardPicture", "board_text", "gauntlet_board"),
     "checkup": ("doctor",),
     "exercises": ("check", "hint", "progress", "solution"),
     "failures": ("failure_lab",),
     "four": ("FOUR", "fire_four"),
     "gauntlet": ("Subject", "Verdict", "run_gauntlet"),
+    "live_cells": ("live",),
+    "recordings": ("proposal_turn", "recording"),
     "lines": ("finished", "line", "naive"),
     "prompts": ("predict", "quiz"),
     "strip": ("stage_strip",),

@@ -7,6 +7,7 @@ from typing import Any
 from keel.contracts import ToolFailure
 
 from .gauntlet import Trial, as_principal, case, data_of, message_of
+from .recordings import recording
 from .world import World, Wrong
 
 SECRET = "dsn=postgres://desk:not-for-models@db"
@@ -44,6 +45,44 @@ def write_without_approval(trial: Trial) -> None:
 def extra_arguments(trial: Trial) -> None:
     trial.expect("invalid_arguments", "lookup_incident", {"incident_id": "INC-001", "verbose": True})
     trial.untouched("lookup_incident")
+
+
+# 02: what is text must first become one object
+
+
+@case("02")
+def not_json(trial: Trial) -> None:
+    trial.expect("invalid_arguments", "lookup_incident", "{incident_id: INC-001}")
+
+
+@case("02")
+def key_twice(trial: Trial) -> None:
+    text = '{"incident_id": "INC-003", "incident_id": "INC-001"}'
+    trial.expect("invalid_arguments", "lookup_incident", text)
+    trial.untouched("lookup_incident")
+
+
+@case("02")
+def not_a_number(trial: Trial) -> None:
+    trial.expect("invalid_arguments", "query_data", '{"table": "latency", "limit": NaN}')
+    trial.untouched("query_data")
+
+
+@case("02")
+def too_deep(trial: Trial) -> None:
+    trial.expect("invalid_arguments", "query_data", '{"table": ' + "[" * 100 + "]" * 100 + "}")
+    trial.untouched("query_data")
+
+
+@case("02")
+def too_large(trial: Trial) -> None:
+    trial.expect("invalid_arguments", "query_data", '{"table": "' + "x" * 1_100_000 + '"}')
+    trial.untouched("query_data")
+
+
+@case("02")
+def cut_stream(trial: Trial) -> None:
+    trial.expect_stream("invalid_arguments", recording("cut_stream"))
 
 
 # 03: the registry

@@ -94,18 +94,18 @@ def fire(case: str, predicted: str | None = None) -> Fired:
     return Fired(case, request, result, stopped_at, next_step(result.error), world.shows(), predicted)
 
 
-def walked(stopped_at: str | None) -> Strip:
-    """The strip of one call: passed stages, the one that stopped it, and those it never reached."""
+def walked(stopped_at: str | None, built: frozenset[str] = BUILT) -> Strip:
+    """The strip of one call: passed stages, the one that stopped it, those it never reached, those not built."""
     names = list(STAGES)
     stop = len(names) if stopped_at is None else names.index(stopped_at)
-    boxes = {name: _box(name, number, stop) for number, name in enumerate(names)}
+    boxes = {name: _box(name, number, stop, built) for number, name in enumerate(names)}
     if stopped_at is None:
         return Strip(boxes, words("failure_lab.ran_through"))
     return Strip(boxes, words("failure_lab.stopped", stage=words(f"strip.stage.{stopped_at}")))
 
 
-def _box(name: str, number: int, stop: int) -> Box:
-    if STAGES[name] not in BUILT and name not in FIRST_FORM:
+def _box(name: str, number: int, stop: int, built: frozenset[str]) -> Box:
+    if STAGES[name] not in built and name not in FIRST_FORM:
         return Box(name, "unbuilt", STAGES[name])
     if name == "recover":  # it answers failures, and only those
         return Box(name, "unreached" if stop == len(STAGES) else "passed")

@@ -41,6 +41,7 @@ class Subject:
 
     handle: Callable[[ToolRequest, ExecutionContext], Any]
     message: Callable[[ToolRequest, Any], str] | None = None
+    read: Callable[[list[Any]], list[ToolRequest]] | None = None
     lacks: frozenset[str] = frozenset()
 
 
@@ -116,6 +117,16 @@ class Trial:
         """Something else that must hold, in words."""
         if not holds:
             raise Unmet(expected, got)
+
+    def expect_stream(self, code: str, chunks: list[Any]) -> Any:
+        """Let the subject read a stream, and send it the first request in it. Gives the answer."""
+        self.expected = code
+        self.request = self.subject.read(chunks)[0]
+        answer = self.subject.handle(self.request, everything())
+        self.got = code_of(answer)
+        if self.got != code:
+            raise Unmet(code, self.got)
+        return answer
 
     def untouched(self, *bodies: str) -> None:
         """None of these bodies may have begun since the honest call."""

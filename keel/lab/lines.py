@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from keel import authorization, output, recovery, rules, validation
-from keel.adapters import to_call, to_message
+from keel.adapters import read_stream, to_call, to_message
 from keel.approval import require_approval
 from keel.contracts import ErrorCode, ExecutionContext, ToolCall, ToolFailure, ToolRequest, ToolResult
 from keel.harness import Harness, answer
@@ -31,7 +31,19 @@ def naive(world: World) -> Subject:
             arguments = json.loads(arguments)
         return namespace[request.name](**arguments)
 
-    return Subject(handle, message=lambda request, returned: json.dumps(_plain(returned)))
+    return Subject(handle, message=lambda request, returned: json.dumps(_plain(returned)), read=joined)
+
+
+def joined(chunks: list[Any]) -> list[ToolRequest]:
+    """Join the fragments of a stream as they come, and mend what is missing at the end: one call, complete or not."""
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    parts = [one["function"] for delta in deltas for one in delta.get("tool_calls", ())]
+    text = "".join(part["arguments"] for part in parts)
+    try:
+        json.loads(text)
+    except ValueError:
+        text += '"}'
+    return [ToolRequest(provider_id="call_1", name=parts[0]["name"], arguments=text)]
 
 
 def finished(world: World) -> Subject:
@@ -41,7 +53,8 @@ def finished(world: World) -> Subject:
     def message(request: ToolRequest, result: ToolResult) -> str:
         return to_message(request, output.capped(result))["content"]
 
-    return Subject(harness.handle, message, lacks=frozenset({"02", "07", "07b", "08", "10", "11", "12"}))
+    read = lambda chunks: list(read_stream(chunks).requests)  # noqa: E731
+    return Subject(harness.handle, message, read, lacks=frozenset({"07", "07b", "08", "10", "11", "12"}))
 
 
 def line(upto: str) -> Make:
@@ -62,7 +75,7 @@ class _Line:
         self.mint = seeded_mint()
 
     def subject(self) -> Subject:
-        return Subject(self.handle, self.message)
+        return Subject(self.handle, self.message, self.read_stream)
 
     def built(self, chapter: str) -> bool:
         """Whether this line has what the chapter builds. A stage that does not exist yet is never built."""
@@ -90,6 +103,9 @@ class _Line:
             return to_call(request, self.mint())
         arguments = json.loads(request.arguments) if isinstance(request.arguments, str) else request.arguments
         return ToolCall.model_construct(call_id=self.mint(), name=request.name, arguments=arguments)
+
+    def read_stream(self, chunks: list[Any]) -> list[ToolRequest]:
+        return list(read_stream(chunks).requests) if self.built("02") else joined(chunks)
 
     def lookup(self, call: ToolCall, context: ExecutionContext) -> Tool:
         if self.built("03"):
