@@ -25,7 +25,6 @@ from .contracts import ExecutionContext, Principal
 
 MAX_PROBLEMS = 5
 
-# Core types on which pydantic's strict Python mode and the JSON Schema it shows say the same.
 # What holds the schema of a collection's items; without it they may be anything.
 _ITEMS = {
     **dict.fromkeys(("list", "set", "frozenset", "generator"), "items_schema"),
@@ -34,6 +33,7 @@ _ITEMS = {
 }
 # Keys of a core schema under which no other core schema stands.
 _NO_SCHEMAS = ("metadata", "config", "default", "cls", "expected", "serialization")
+# Core types on which pydantic's strict Python mode and the JSON Schema it shows say the same.
 _PLAIN = {
     *("str", "int", "float", "bool", "none", "any", "list", "dict", "nullable", "union", "literal"),
     *("model", "model-fields", "model-field", "default", "definitions", "definition-ref"),
