@@ -207,10 +207,11 @@ def bind(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     known, wanted = tool.input_schema.get("properties", {}), tool.input_schema.get("required", [])
     missing = [name for name in wanted if name not in arguments]
     extra = [quoted(name) for name in islice((name for name in arguments if name not in known), _NEAR)]
-    problems = [f"missing: {', '.join(missing)}."] * bool(missing) + [f"no such: {', '.join(extra)}."] * bool(extra)
-    if problems:
+    if missing or extra:
+        said = f"Missing: {', '.join(missing)}. " if missing else ""
+        said += f"No such argument: {', '.join(extra)}. " if extra else ""
         names = ", ".join(known) or "none"
-        raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"Arguments {' '.join(problems)} The names are: {names}.")
+        raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"{said}The names are: {names}.")
     return arguments
 
 

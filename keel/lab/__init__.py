@@ -15,11 +15,11 @@ _WHERE = {
     "four": ("FOUR", "fire_four"),
     "gauntlet": ("Subject", "Verdict", "run_gauntlet"),
     "live_cells": ("live",),
-    "recordings": ("proposal_turn", "recording"),
+    "recordings": ("proposal_turn", "proposals_turn", "recording"),
     "lines": ("finished", "line", "naive"),
     "prompts": ("predict", "quiz"),
     "strip": ("stage_strip",),
-    "world": ("World", "bodies", "course_registry", "everything", "naive_namespace", "seeded_mint"),
+    "world": ("World", "bodies", "course_registry", "everything", "naive_namespace", "seeded_mint", "Wrong"),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 

@@ -21,7 +21,7 @@ from .display import show_widget, widgets_on
 from .failures import as_json, walked
 from .lines import line
 from .strip import strip_html, strip_text
-from .world import World, everything
+from .world import World, course_registry, everything
 
 # The stage that says no with this code. What is not here was said by the tool itself, while it ran.
 _STOPS_AT = {
@@ -32,6 +32,7 @@ _STOPS_AT = {
     ErrorCode.APPROVAL_REQUIRED: "approve",
     ErrorCode.INVALID_OUTPUT: "output",
 }
+_SHOWN_LINES = 30  # of a result, on the page; the result itself is whole
 FIRST_CALL = ("add", '{"a": 2, "b": 3}')
 
 
@@ -56,7 +57,11 @@ class Tried:
     @property
     def outcome(self) -> str:
         """The result as JSON, or what escaped."""
-        return words("bench.escaped", what=self.escaped) if self.result is None else as_json(self.result)
+        if self.result is None:
+            return words("bench.escaped", what=self.escaped)
+        lines = as_json(self.result).splitlines()
+        more = words("bench.more", lines=len(lines) - _SHOWN_LINES)
+        return "\n".join(lines if len(lines) <= _SHOWN_LINES else [*lines[:_SHOWN_LINES], more])
 
     @property
     def text(self) -> str:
@@ -97,7 +102,7 @@ def call_bench(chapter: str, name: str | None = None, arguments: str = "{}") -> 
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         print(try_call(chapter, str(name), text).text)
         return
-    print(words("bench.intro"))
+    print(words("bench.intro", tools=", ".join(course_registry(World()).names())))
     if widgets_on():
         show_widget(bench_widget(chapter), words("bench.stand_in"))
     else:

@@ -82,9 +82,9 @@ class _Line:
         return chapter in BUILT and position(chapter) <= self.reached
 
     def handle(self, request: ToolRequest, context: ExecutionContext) -> ToolResult:
-        call, tool = None, None
+        call, tool = ToolCall.model_construct(call_id=self.mint(), name=request.name, arguments={}), None
         try:
-            call = self.read(request)
+            call = self.read(request, call.call_id)
             tool = self.lookup(call, context)
             self.check_permission(tool, context)
             values = self.judge(tool, call.arguments)
@@ -94,15 +94,14 @@ class _Line:
             returned = self.run(tool, values, context, call)
             data = self.check_output(tool, returned)
         except ToolFailure as failure:
-            name = call or ToolCall.model_construct(call_id=self.mint(), name=request.name, arguments={})
-            return answer(name, tool, error=failure.error)
+            return answer(call, tool, error=failure.error)
         return answer(call, tool, data=data)
 
-    def read(self, request: ToolRequest) -> ToolCall:
+    def read(self, request: ToolRequest, call_id: str) -> ToolCall:
         if self.built("02"):
-            return to_call(request, self.mint())
+            return to_call(request, call_id)
         arguments = json.loads(request.arguments) if isinstance(request.arguments, str) else request.arguments
-        return ToolCall.model_construct(call_id=self.mint(), name=request.name, arguments=arguments)
+        return ToolCall.model_construct(call_id=call_id, name=request.name, arguments=arguments)
 
     def read_stream(self, chunks: list[Any]) -> list[ToolRequest]:
         return list(read_stream(chunks).requests) if self.built("02") else joined(chunks)

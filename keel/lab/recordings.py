@@ -25,7 +25,15 @@ def recording(name: str) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))["reply"]
 
 
-def proposal_turn(name: str, arguments: Any, provider_id: str = "call_1") -> ModelTurn:
+def proposal_turn(name: str, arguments: Any) -> ModelTurn:
     """A turn with one proposal in it, written by hand."""
-    request = ToolRequest(provider_id=provider_id, name=name, arguments=arguments)
-    return ModelTurn(requests=(request,), finish_reason="tool_calls")
+    return proposals_turn((name, arguments))
+
+
+def proposals_turn(*proposals: tuple[str, Any]) -> ModelTurn:
+    """A turn with several proposals in it, each a name and its arguments."""
+    requests = [
+        ToolRequest(provider_id=f"call_{number}", name=name, arguments=arguments)
+        for number, (name, arguments) in enumerate(proposals, 1)
+    ]
+    return ModelTurn(requests=tuple(requests), finish_reason="tool_calls")

@@ -268,7 +268,7 @@ def suggest_stub(name, tools): ...
 def suggest_solution(name, tools):
     near = difflib.get_close_matches(name, tools, n=1)
     offered = near or sorted(tools)[:5]
-    return f"There is no tool {name}. Did you mean: {', '.join(offered)}?"
+    return f"There is no tool {name[:40]}. Did you mean: {', '.join(offered)}?"
 
 
 def suggest_runs(name, tools):
