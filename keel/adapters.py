@@ -14,22 +14,15 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
-from .contracts import (
-    NAME_LENGTH,
-    NAME_PATTERN,
-    ErrorCode,
-    Frozen,
-    ToolCall,
-    ToolFailure,
-    ToolRequest,
-    ToolResult,
-)
+from pydantic import field_validator
+
+from .contracts import NAME_LENGTH, NAME_PATTERN, ErrorCode, Frozen, ToolCall, ToolFailure, ToolRequest, ToolResult
 
 MAX_DEPTH = 64  # levels of lists and objects, the outermost included
 MAX_BYTES = 1 << 20  # of UTF-8, counted roughly as the JSON text would be
 MAX_DIGITS = 400
 _MAX_INT = 10**MAX_DIGITS
-_NAME = re.compile(NAME_PATTERN.removesuffix("$") + r"\Z")
+_NAME, _FOREIGN = re.compile(NAME_PATTERN), re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class ModelFailure(Exception):
@@ -42,13 +35,28 @@ class ModelFailure(Exception):
 class ModelTurn(Frozen):
     """One reply of a model: its text, and the calls that it proposes, in its own order.
 
-    No two requests of a turn have the same `provider_id`, and none has an empty one: where a provider
-    sent none, or one twice, the reader makes one to answer under. `finish_reason` is the provider's word.
+    Every request has a `provider_id` of its own, to answer under: where a provider sent none, or one
+    twice, the turn makes one. `finish_reason` is the provider's word.
     """
 
     text: str = ""
     requests: tuple[ToolRequest, ...] = ()
     finish_reason: str | None = None
+
+    @field_validator("requests")
+    @classmethod
+    def _each_under_its_own_id(cls, requests: tuple[ToolRequest, ...]) -> tuple[ToolRequest, ...]:
+        taken: dict[str, ToolRequest] = {}
+        for number, request in enumerate(requests, 1):
+            one = sent = printable(request.provider_id or f"call_{number}")
+            while one in taken:
+                one, number = f"{sent}_{number}", number + 1
+            taken[one] = request if one == request.provider_id else request.model_copy(update={"provider_id": one})
+        return tuple(taken.values())
+
+
+# Why a reply ended, where it ended because the model had finished.
+_FINISHED = ("stop", "tool_calls", "function_call", "tool_use", "end_turn", "eos_token", "stop_sequence")
 
 
 def read_response(body: Any) -> ModelTurn:
@@ -56,12 +64,9 @@ def read_response(body: Any) -> ModelTurn:
     choice = _first_choice(body)
     message = choice.get("message") if choice is not None else None
     if not isinstance(message, dict):
-        raise ModelFailure("the reply holds no message")
-    drafts = [_Draft.of(one) for one in _list(message.get("tool_calls"))]
-    if _named(message.get("function_call")):
-        drafts.append(_Draft.legacy(message["function_call"]))
-    reason = choice.get("finish_reason")
-    return _turn(_text(message), drafts, reason, over=reason not in _CUT)
+        raise ModelFailure(f"the reply holds no message: {quoted(_shown(body), 200)}")
+    reason = choice.get("finish_reason") or None
+    return _turn(_text(message), [_Draft(one) for one in _calls(message)], reason, reason in (None, *_FINISHED))
 
 
 def read_stream(chunks: Iterable[Any]) -> ModelTurn:
@@ -72,100 +77,114 @@ def read_stream(chunks: Iterable[Any]) -> ModelTurn:
     """
     text, reason, begun, assembly = [], None, False, _Assembly()
     for chunk in chunks:
-        choice = _first_choice(chunk, streamed=True)
+        choice = _first_choice(chunk)
         if choice is None:  # usage, or a keep-alive
             continue
         begun = True
-        delta = choice.get("delta") or choice.get("message")
+        delta = choice.get("delta", choice.get("message"))
         if isinstance(delta, dict):
             text.append(_text(delta))
-            for fragment in _list(delta.get("tool_calls")):
+            for fragment in _calls(delta):
                 assembly.add(fragment)
-            if isinstance(delta.get("function_call"), dict) and any(delta["function_call"].values()):
-                assembly.add_legacy(delta["function_call"])
         reason = choice.get("finish_reason") or reason
     if not begun:
         raise ModelFailure("the stream ended before it began")
-    return _turn("".join(text), assembly.drafts, reason, over=reason is not None and reason not in _CUT)
+    return _turn("".join(text), assembly.drafts, reason, reason in _FINISHED)
 
 
-# Why a reply ended before the model had finished.
-_CUT = ("length", "max_tokens", "content_filter")
-
-
-def _first_choice(body: Any, streamed: bool = False) -> dict[str, Any] | None:
+def _first_choice(body: Any) -> dict[str, Any] | None:
     """The choice whose index is 0. Others were sent for comparison, and only one answer can be run."""
     if not isinstance(body, dict):
-        raise ModelFailure(f"the reply is no JSON object but {kind_of(body)}: {quoted(str(body))}")
-    if body.get("error"):
-        error = body["error"]
-        raise ModelFailure(str(error.get("message", error) if isinstance(error, dict) else error)[:500])
-    choices = [one for one in _list(body.get("choices")) if isinstance(one, dict)]
-    for choice in choices:
-        if choice.get("index", 0) in (0, None):
+        raise ModelFailure(f"the reply is no JSON object but {kind_of(body)}: {quoted(_shown(body))}")
+    if error := body.get("error"):
+        raise ModelFailure(_shown((isinstance(error, dict) and error.get("message")) or error))
+    choices = body.get("choices")
+    for choice in choices if isinstance(choices, list) else []:
+        if isinstance(choice, dict) and choice.get("index", 0) in (0, None):
             return choice
-    if streamed:
-        return None
-    raise ModelFailure("the reply holds no choice")
+    return None
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _shown(sent: Any) -> str:
+    """The beginning of what came in the place of a reply, whatever it is."""
+    try:
+        return printable(str(sent)[:500])
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
+        return kind_of(sent)
 
 
 def _text(message: dict[str, Any]) -> str:
     """The text of a message or a delta, also where it comes in parts or as a refusal. Never read for calls."""
-    content = message.get("content")
+    content = message.get("content") or message.get("refusal")
     if isinstance(content, list):
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return printable(content or message.get("refusal") or "") if isinstance(content, str | None) else ""
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
 
 
-def _named(function: Any) -> bool:
-    return isinstance(function, dict) and bool(function.get("name"))
+def _calls(message: dict[str, Any]) -> list[Any]:
+    """What a message or a delta holds of calls, one in the retired form among them."""
+    sent, retired = message.get("tool_calls") or [], message.get("function_call")
+    calls = list(sent) if isinstance(sent, list) else [[sent]]  # what is no list is one call, and refused
+    if any(retired.values()) if isinstance(retired, dict) else retired:
+        calls.append({"type": "function_call", "index": "function_call", "function": retired})
+    return calls
+
+
+_REFUSED_KINDS = {
+    "custom": "it is a custom tool call, whose input is free text; this harness runs functions",
+    "function_call": "it came in the retired function_call form; send it as a tool call",
+}
 
 
 class _Draft:
-    """A call while it is being put together."""
+    """A call while it is being put together: what was sent as a whole, or a fragment and what joins it."""
 
-    def __init__(self, id: Any = None, problem: str | None = None):
-        self.id = id if isinstance(id, str) and id else None
+    def __init__(self, sent: Any):
+        self.id: str | None = None
         self.name = ""
         self.pieces: list[Any] = []
-        self.problem = problem
-
-    @classmethod
-    def of(cls, sent: Any) -> _Draft:
-        """A call that was sent as a whole, or a fragment of one."""
+        self.problem: str | None = None
+        self.unsure = False  # without arguments, it may be no call at all
+        self.before: _Draft | None = None  # whoever had its index before
         if not isinstance(sent, dict):
-            return cls(problem=f"it is no object but {kind_of(sent)}")
-        draft = cls(sent.get("id"))
-        # Some fill every form that there is with empty texts, and mean one of them.
-        if sent.get("type") == "custom" or (not _named(sent.get("function")) and _named(sent.get("custom"))):
-            draft.problem = "it is a custom tool call, whose input is free text; this harness runs functions"
-        draft.take(sent.get("custom") if draft.problem else sent.get("function"))
-        return draft
-
-    @classmethod
-    def legacy(cls, sent: dict[str, Any]) -> _Draft:
-        draft = cls(problem="it came in the retired function_call form; send it as a tool call")
-        draft.take(sent)
-        return draft
-
-    def take(self, function: Any) -> None:
-        """Add what a fragment holds of the name and the arguments."""
+            self.problem = f"it is no object but {kind_of(sent)}"
+            return
+        kind, function, custom = sent.get("type"), sent.get("function"), sent.get("custom")
+        if kind == "custom" or (_named(custom) and not _named(function)):  # some fill in both, and mean one
+            kind, function = "custom", custom
+        self.problem = _REFUSED_KINDS.get(kind) if isinstance(kind, str) else None
+        if isinstance(sent.get("id"), str):
+            self.id = sent["id"] or None
         if isinstance(function, dict):
-            name, arguments = function.get("name"), function.get("arguments")
-            if isinstance(name, str) and not (self.name == name and self.id is not None):
-                self.name += name  # some send the whole name again with every chunk, some send it in pieces
-            if arguments is not None and arguments != "":
-                self.pieces.append(arguments)
+            self.name = function["name"] if _named(function) else ""
+            self.pieces = [one for one in [function.get("arguments")] if one is not None and one != ""]
+
+    def join(self, more: _Draft) -> None:
+        """Take in another fragment. Some send the whole name again with every one, some send it in pieces."""
+        again = bool(more.name) and more.name == self.name
+        if again and not (self.id or self.pieces):
+            self.problem = "its name came twice, and it may be two calls"
+        if not (again and (more.id or self.pieces)):
+            self.name += more.name
+        self.id, self.problem = self.id or more.id, self.problem or more.problem
+        self.pieces += more.pieces
 
     @property
     def arguments(self) -> Any:
-        if all(isinstance(piece, str) for piece in self.pieces):
-            return "".join(self.pieces) if self.pieces else None
-        return self.pieces[0] if len(self.pieces) == 1 else self.pieces  # an object, or a mix that is refused
+        if self.pieces and all(isinstance(piece, str) for piece in self.pieces):
+            return _joined(self.pieces)
+        return self.pieces[0] if len(self.pieces) == 1 else self.pieces or None  # an object; a mix is refused
+
+
+def _named(function: Any) -> bool:
+    return isinstance(function, dict) and isinstance(function.get("name"), str) and function["name"] != ""
+
+
+def _joined(pieces: list[str]) -> str:
+    """One text of its pieces; a character that was sent in two halves is whole again."""
+    text = "".join(pieces)
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 class _Assembly:
@@ -173,77 +192,57 @@ class _Assembly:
 
     def __init__(self):
         self.drafts: list[_Draft] = []
-        self._at: dict[Any, _Draft] = {}  # the draft that an index last meant
-        self._legacy: _Draft | None = None
+        self._at: dict[Any, _Draft] = {}  # the draft that an index last meant, and each id, with its index and without
 
     def add(self, fragment: Any) -> None:
-        piece = _Draft.of(fragment)
-        if not isinstance(fragment, dict):
-            self.drafts.append(piece)
-            return
-        index = fragment.get("index")
+        piece = _Draft(fragment)
+        index = fragment.get("index") if isinstance(fragment, dict) else None
         index = index if isinstance(index, int | str) else None
-        draft = self._find(piece, index)
+        last = self.drafts[-1] if self.drafts else None
+        here = last if index is None else self._at.get(index)
+        draft = None if not isinstance(fragment, dict) else self._find(piece, index, here, last)
         if draft is None:
+            namesake = self._at.get((None, piece.id)) if piece.id else here
+            piece.unsure = namesake is not None and namesake.name == piece.name
+            piece.before, draft = here, piece
             self.drafts.append(piece)
-            draft = piece
         else:
-            draft.id = draft.id or piece.id
-            draft.problem = draft.problem or piece.problem
-            draft.take(fragment.get("function") or fragment.get("custom"))
+            rival = draft.before if piece.pieces and not (piece.id or draft.pieces) else None
+            while rival is not None and not (rival.pieces or rival.unsure):  # who had the index may have lost these
+                rival.unsure, rival = True, rival.before
+            draft.join(piece)
         if index is not None:
             self._at[index] = draft
+        if draft.id:
+            self._at[index, draft.id] = self._at[None, draft.id] = draft
 
-    def _find(self, piece: _Draft, index: Any) -> _Draft | None:
+    def _find(self, piece: _Draft, index: Any, here: _Draft | None, last: _Draft | None) -> _Draft | None:
         """The draft that a fragment goes on with; None if it begins a new one."""
-        last = self.drafts[-1] if self.drafts else None
-        here = self._at.get(index) if index is not None else last
-        if piece.id is not None:
-            if here is not None and here.id in (piece.id, None):
-                return here if here.id or not self._begins(piece, here) else None
-            same = [one for one in self.drafts if one.id == piece.id]
+        if piece.id:
             # The same id at an index of its own: a new call if it brings a name, else more of that one.
-            return same[-1] if same and (index is None or not piece.name) else None
-        if here is not None:
-            return None if self._begins(piece, here) else here
-        # An index that nobody has used: a head that was sent elsewhere, if it still waits for its arguments.
-        waits = last is not None and not piece.name and not last.pieces
-        return last if waits else None
-
-    @staticmethod
-    def _begins(piece: _Draft, draft: _Draft) -> bool:
-        """Whether a name in a fragment without a known id opens another call: the one before has its arguments."""
-        return bool(piece.name) and (bool(draft.pieces) or piece.name == draft.name)
-
-    def add_legacy(self, sent: dict[str, Any]) -> None:
-        if self._legacy is None:
-            self._legacy = _Draft.legacy(sent)
-            self.drafts.append(self._legacy)
-        else:
-            self._legacy.take(sent)
+            known = self._at.get((index, piece.id)) or (None if piece.name else self._at.get((None, piece.id)))
+            fits = here is not None and not here.id and not (piece.name and (here.name or here.pieces))
+            return known or (here if fits else None)
+        if here is None:
+            # An index that nobody has used: a head that was sent under another's, if it still waits for arguments.
+            waits = last is not None and last.before is not None and not last.pieces and not piece.name
+            return last if waits else None
+        # A name behind arguments opens another call, unless it is said again of a call that has an id.
+        begins = piece.name and here.pieces and not (here.id and here.name == piece.name)
+        return None if begins else here
 
 
 def _turn(text: str, drafts: list[_Draft], reason: Any, over: bool) -> ModelTurn:
-    ids: set[str] = set()
+    # Arguments without a name may be any call's: then no call is believed to have none.
+    over = over and all(draft.name or not draft.pieces for draft in drafts)
     requests = []
-    for number, draft in enumerate(drafts, 1):
+    for draft in drafts:
         problem, arguments = draft.problem, draft.arguments
-        if problem is None and not over and not _is_whole(arguments):
+        if problem is None and (draft.unsure or not over) and not _is_whole(arguments):
             problem = "the reply was cut short before its arguments were complete. Send it again, shorter"
-        provider_id = _answer_id(draft.id, number, ids)
-        requests.append(ToolRequest(provider_id=provider_id, name=draft.name, arguments=arguments, problem=problem))
-    return ModelTurn(text=text, requests=tuple(requests), finish_reason=reason if isinstance(reason, str) else None)
-
-
-def _answer_id(sent: str | None, number: int, taken: set[str]) -> str:
-    """The provider's id where it is one of its own, else one that this turn does not have yet."""
-    wanted = printable(sent) if sent else f"call_{number}"
-    one = wanted
-    while one in taken:
-        one = f"{wanted}_{number}"
-        number += 1
-    taken.add(one)
-    return one
+        requests.append(ToolRequest(provider_id=draft.id, name=draft.name, arguments=arguments, problem=problem))
+    text, reason = printable(_joined([text])), reason if isinstance(reason, str) else None
+    return ModelTurn(text=text, requests=requests, finish_reason=reason)
 
 
 def _is_whole(arguments: Any) -> bool:
@@ -263,14 +262,14 @@ def to_call(request: ToolRequest, call_id: str) -> ToolCall:
     Raises ToolFailure: `unknown_tool` for a name that no tool can have, `invalid_arguments` for
     arguments that are not one JSON object within the limits, or that were cut short.
     """
+    if request.problem is not None:
+        raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"This call cannot be run: {printable(request.problem)[:200]}.")
     name = request.name or ""
-    if not (len(name) <= NAME_LENGTH and _NAME.match(name)):
+    if len(name) > NAME_LENGTH or not _NAME.fullmatch(name):
         raise ToolFailure(
             ErrorCode.UNKNOWN_TOOL,
             f"No tool can be called {quoted(name)}: names are lower-case letters, digits and underscores.",
         )
-    if request.problem is not None:
-        raise ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"This call cannot be run: {printable(request.problem)[:200]}.")
     return ToolCall(call_id=call_id, name=name, arguments=read_arguments(request.arguments))
 
 
@@ -293,7 +292,7 @@ def read_structured(turn: ModelTurn) -> ModelTurn:
     A text that is in no such form stays a text.
     """
     try:
-        said = read_arguments(turn.text)
+        said = {} if turn.requests else read_arguments(turn.text)
     except ToolFailure:
         return turn
     if isinstance(said.get("answer"), str) and len(said) == 1:
@@ -312,86 +311,88 @@ def read_arguments(sent: Any) -> dict[str, Any]:
     """
     if sent is None:
         return {}
-    value, doubtful = sent, True
-    if type(sent) is str:
-        value, doubtful = _parse(sent)
+    value = _parse(sent) if type(sent) is str else sent
     if type(value) is not dict:
         raise _refused(f"they must be one JSON object, and came as {kind_of(value)}. Send an object")
-    if doubtful:
+    if value is sent:
         check_json(value)
     return value
 
 
-def _parse(text: str) -> tuple[Any, bool]:
-    """The value of a JSON text, and whether it may still hold what a text cannot show at a glance."""
+def _parse(text: str) -> Any:
+    """The value of a JSON text within the limits; {} for no text and for null."""
     try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise _refused("they hold text with half a character (a lone surrogate)") from None
-    if len(data) > MAX_BYTES:
-        raise _refused(f"they are too large: over {MAX_BYTES} bytes. Send less")
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deep(data):
-        raise _refused(f"they have more than {MAX_DEPTH} levels of lists and objects. Send fewer")
-    try:
-        value = _decoder.decode(text) if text and not text.isspace() else {}
+        if not text.isascii():
+            text.encode("utf-16-le")  # raises where there is half a character, and costs less than UTF-8
+        if len(text) > MAX_BYTES // 4 and len(text.encode()) > MAX_BYTES:
+            raise _refused(_TOO_LARGE)
+        if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(text.encode()):
+            raise _refused(f"they have more than {MAX_DEPTH} levels of lists and objects. Send fewer")
+        if not text or text.isspace():
+            return {}
+        value = (_careful_decoder if _may_hold_long_integers(text) else _decoder).decode(text)
+        if "\\" in text and "\\u" in text and "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()  # raises where half a character came as an escape
     except json.JSONDecodeError as error:
         raise _refused(f"they are not JSON: {error.msg} at character {error.pos + 1}. Send one JSON object") from None
-    except _NotJson as problem:
-        raise _refused(f"they hold {problem}. Send plain JSON without it") from None
-    except (ValueError, RecursionError):  # int() refuses numbers of thousands of digits
-        raise _refused(f"they hold a number of more than {MAX_DIGITS} digits. Send a shorter one") from None
-    return {} if value is None else value, _is_doubtful(data)
+    except (ValueError, RecursionError) as problem:
+        raise _unfit(problem) from None
+    return {} if value is None else value
 
 
 def _is_deep(data: bytes) -> bool:
     """Whether brackets nest more than MAX_DEPTH levels. A count, and no recursion."""
-    outside = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_STRUCTURE)
-    brackets = _STRING.sub(b"", outside.replace(b'""', b""))
-    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH
+    outside = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_ONE_KIND, _NO_STRUCTURE)
+    brackets = left = _STRING.sub(b"", outside.replace(b'""', b""))
+    for _ in range(MAX_DEPTH):  # each time the innermost level goes; most texts are soon without any
+        left = left.replace(b"[]", b"")
+        if not left:
+            return False
+    return max(accumulate(1 if byte == ord("[") else -1 for byte in brackets)) > MAX_DEPTH
 
 
-def _is_doubtful(data: bytes) -> bool:
-    """Whether a text may come to half characters, infinite floats or numbers of hundreds of digits.
-
-    Most texts are cleared by a look for single characters. One regular expression for all of this
-    would cost more than the parsing.
-    """
-    if b"\\" in data and _SURROGATE.search(data):
-        return True
-    if (b"e" in data and _EXPONENT.search(data)) or (b"E" in data and _EXPONENT_UPPER.search(data)):
-        return True
-    sample = data[::_RUN]  # 300 digits in a row fill at least one block of 150, and so meet its first character
-    if len(sample) < 3 or sample.translate(None, b"0123456789") == sample:
-        return False
-    return any(data[at : at + _RUN].isdigit() for at in range(0, len(data), _RUN))
-
-
-class _NotJson(Exception):
-    """Python's parser met something that it takes and JSON does not."""
+def _may_hold_long_integers(text: str) -> bool:
+    """Whether a block of the text is all digits: more than MAX_DIGITS in a row fill one at least."""
+    first = text[::_RUN] if len(text) > MAX_DIGITS else ""
+    return any(one.isdigit() and text[at * _RUN : at * _RUN + _RUN].isdigit() for at, one in enumerate(first))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise _NotJson("a key twice in one object")
+        raise ValueError("a key twice in one object")
     return made
 
 
-def _constant(name: str) -> None:
-    raise _NotJson(f"the number {name}")
+def _float(text: str) -> float:
+    if math.isfinite(number := float(text)):
+        return number
+    raise ValueError(f"the number {text[:20]}")
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
-_NO_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
-_STEP = [{"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(byte), 0) for byte in range(256)]
+def _integer(digits: str) -> int:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(_TOO_LONG)
+    return int(digits)
+
+
+_hooks = {"object_pairs_hook": _object, "parse_constant": _float, "parse_float": _float}
+_decoder, _careful_decoder = json.JSONDecoder(**_hooks), json.JSONDecoder(**_hooks, parse_int=_integer)
+_RUN = MAX_DIGITS // 2
+_ONE_KIND, _NO_STRUCTURE = bytes.maketrans(b"{}", b"[]"), bytes(set(range(256)) - set(b'[]{}"'))
 _STRING = re.compile(rb'"[^"]*"')
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_EXPONENT, _EXPONENT_UPPER = re.compile(rb"e\+?[0-9]{3}"), re.compile(rb"E\+?[0-9]{3}")
-_RUN = 150
+_TOO_LARGE = f"they are too large: over {MAX_BYTES} bytes. Send less"
+_TOO_LONG = f"a number of more than {MAX_DIGITS} digits"
 
 
 def _refused(why: str) -> ToolFailure:
     return ToolFailure(ErrorCode.INVALID_ARGUMENTS, f"The arguments cannot be read: {why}.")
+
+
+def _unfit(problem: Exception) -> ToolFailure:
+    """The refusal of what JSON cannot hold. A ValueError of this module says what that is."""
+    words = {UnicodeEncodeError: "text with half a character (a lone surrogate)", RecursionError: "too many levels"}
+    return _refused(f"they hold {words.get(type(problem), problem)}. Send plain JSON without it")
 
 
 def assistant_message(turn: ModelTurn) -> dict[str, Any]:
@@ -400,12 +401,9 @@ def assistant_message(turn: ModelTurn) -> dict[str, Any]:
     What could not be read goes back as a call without arguments under a name that a provider takes:
     a history that holds unreadable arguments is refused by the next request.
     """
-    message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
-    if turn.requests:
-        message["tool_calls"] = [_as_sent(request) for request in turn.requests]
-    elif not turn.text:
-        message["content"] = ""
-    return message
+    content = printable(turn.text) or (None if turn.requests else "")
+    calls = {"tool_calls": [_as_sent(request) for request in turn.requests]} if turn.requests else {}
+    return {"role": "assistant", "content": content, **calls}
 
 
 def _as_sent(request: ToolRequest) -> dict[str, Any]:
@@ -416,9 +414,6 @@ def _as_sent(request: ToolRequest) -> dict[str, Any]:
     name = _FOREIGN.sub("_", request.name or "")[:NAME_LENGTH] or "unnamed"
     text = json.dumps(arguments, ensure_ascii=False)
     return {"id": request.provider_id, "type": "function", "function": {"name": name, "arguments": text}}
-
-
-_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def to_message(request: ToolRequest, result: ToolResult) -> dict[str, Any]:
@@ -437,23 +432,17 @@ def check_json(value: Any) -> None:
     """
     if type(value) is dict and len(value) < 16:  # most calls are a few short words: no need to measure
         for key, item in value.items():
-            if type(key) is not str or type(item) is not str or len(key) + len(item) > 1024:
-                break
-            if not (key.isascii() and item.isascii()):
+            short = type(key) is str and type(item) is str and len(key) + len(item) < 1024
+            if not (short and key.isascii() and item.isascii()):
                 break
         else:
             return
     try:
         left = _measure(value, MAX_DEPTH, MAX_BYTES)
-    except ValueError as problem:  # a UnicodeEncodeError is one too
-        reason = "text with half a character (a lone surrogate)" if isinstance(problem, UnicodeError) else problem
-        raise ToolFailure(
-            ErrorCode.INVALID_ARGUMENTS, f"The arguments hold {reason}. Send plain JSON without it."
-        ) from None
+    except (ValueError, RecursionError) as problem:  # a UnicodeEncodeError is one too
+        raise _unfit(problem) from None
     if left < 0:
-        raise ToolFailure(
-            ErrorCode.INVALID_ARGUMENTS, f"The arguments are too large: over {MAX_BYTES} bytes. Send less."
-        )
+        raise _refused(_TOO_LARGE)
 
 
 def _measure(value: Any, levels: int, left: int) -> int:
@@ -468,7 +457,7 @@ def _measure(value: Any, levels: int, left: int) -> int:
         return left - 5
     if kind is int:
         if not -_MAX_INT < value < _MAX_INT:
-            raise ValueError(f"a number of more than {MAX_DIGITS} digits")
+            raise ValueError(_TOO_LONG)
         return left - 2 - value.bit_length() // 3
     if kind is float:
         if not math.isfinite(value):

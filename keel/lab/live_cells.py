@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from keel.adapters import ModelFailure, assistant_message, to_message
@@ -24,12 +23,12 @@ def live(goal: str, registry: ToolRegistry | None = None, recorded: tuple[str, .
     Without a model it says in one line how to connect one, and replays the recorded replies. Never
     raises for what a provider or a network does.
     """
-    model: Model | None = connect()
-    if model is None:
-        print(words("live.how"))
-        model = ScriptedModel([recording(name) for name in recorded])
     harness = Harness(course_registry(World()) if registry is None else registry, mint=seeded_mint())
     try:
+        model: Model | None = connect()
+        if model is None:
+            print(words("live.how"))
+            model = ScriptedModel([recording(name) for name in recorded])
         for message in hand_loop(model, harness, goal):
             print(_line(message))
     except ModelFailure as failure:
@@ -54,4 +53,4 @@ def hand_loop(model: Model, harness: Harness, goal: str) -> Any:
 def _line(message: dict[str, Any]) -> str:
     calls = [one["function"] for one in message.get("tool_calls", ())]
     text = " ".join(f"{call['name']} {call['arguments']}" for call in calls) or str(message.get("content") or "")
-    return f"{message['role']:<9} | {json.dumps(text[:300], ensure_ascii=False)[1:-1]}"
+    return f"{message['role']:<9} | {' '.join(text.split())[:300]}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from keel import ExecutionContext, Harness, Principal, ToolCall, ToolRegistry
+from keel.adapters import read_arguments
 
 ROUNDS = 60
 
@@ -101,6 +103,27 @@ def growth(name: str, calls: int) -> float:
     return many / few
 
 
+TICKET = {"incident_id": "INC-001", "title": "login returns 502", "severity": "high", "notify": True, "n": 3}
+STEP = {"at": "2026-05-01T10:00:00Z", "who": "amira", "did": "looked at the pool of the database, é"}
+ROW = {"id": 1234, "name": "user 1234", "tags": ["a", "b"], "ok": True, "share": 0.25}
+ARGUMENTS = [  # what it is, the arguments, the limit
+    ("a call of 100 B", TICKET, 2.75),
+    ("a call of 1 KB", {"title": "login returns 502", "steps": [STEP] * 9, "limit": 20}, 2.75),
+    ("100 KB of objects", {"rows": [ROW] * 1200}, 4.0),
+    ("100 KB of numbers", {"n": [1234567, 7, -40, 0.125, 12.5e-8] * 2900}, 4.0),
+    ("100 KB of one long text", {"text": "some words in here\n" * 5000}, 4.0),
+    ("100 KB of one long non-ASCII text", {"text": "日本語のテキスト" * 4200}, 4.0),
+]
+
+
+def parsing(arguments: dict[str, object]) -> float:
+    """Reading an argument text against json.loads of the same text."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    assert read_arguments(text) == arguments
+    read, least = best(lambda: read_arguments(text), lambda: json.loads(text), calls=max(2, 50_000 // len(text)))
+    return read / least
+
+
 _PYDANTIC = (
     "from pydantic import BaseModel, Field, TypeAdapter, create_model\nclass M(BaseModel):\n    name: str = Field('')\n"
 )
@@ -138,12 +161,13 @@ def main() -> None:
         ("a dispatch, against validate + body + dump", dispatch(), 2.5),
         ("a dispatch among 10,000 tools, against 10", growth("lookup_incident", 500), 1.2),
         ("an unknown name among 10,000 tools, against 10", growth("read_thing_x", 20), 3.0),
+        *((f"reading {what}, against json.loads", parsing(sent), limit) for what, sent, limit in ARGUMENTS),
         ("import keel, against importing pydantic", import_time, 1.2),
         ("memory that import keel adds to that, MiB", import_memory, 4.0),
     ]
-    print(f"{'what':<50} {'ratio':>6} {'limit':>6}")
+    print(f"{'what':<56} {'ratio':>6} {'limit':>6}")
     for what, ratio, limit in rows:
-        print(f"{what:<50} {ratio:>6.2f} {limit:>6.1f}")
+        print(f"{what:<56} {ratio:>6.2f} {limit:>6.2f}")
 
 
 if __name__ == "__main__":

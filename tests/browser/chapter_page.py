@@ -92,7 +92,7 @@ class ChapterPage:
 
     def run_counts(self) -> list[int | None]:
         """The numbers in front of the code cells that hold code; None where one has not been run to its end."""
-        prompts = self.page.locator(PROMPTS).all_inner_texts()
+        prompts = self.page.locator(PROMPTS).all_text_contents()
         sources = [one.source for one in self.source_cells if one.cell_type == "code"]
         numbers = [re.search(r"\d+", prompt) for prompt in prompts]
         return [int(one.group()) if one else None for one, text in zip(numbers, sources, strict=True) if text.strip()]
@@ -102,7 +102,7 @@ class ChapterPage:
         return self.run_counts().count(None)
 
     def _broke_off(self) -> bool:
-        running = any("*" in prompt for prompt in self.page.locator(PROMPTS).all_inner_texts())
+        running = any("*" in prompt for prompt in self.page.locator(PROMPTS).all_text_contents())
         return not running and bool(self.error_text())
 
     def error_text(self) -> str:
@@ -168,7 +168,7 @@ class ChapterPage:
         while not holds():
             if time.monotonic() > end:
                 raise TooLate(f"{self.name}: waited {PATIENCE_S} s until {what}\n{self.state()}")
-            self.page.wait_for_timeout(50)  # lets the page's events be heard between two looks
+            self.page.wait_for_timeout(100)  # lets the page's events be heard between two looks
 
     def state(self) -> str:
         """Where things stand, for the report of a failure."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 import bootstrap
 from tests.browser.chapter_page import PATIENCE_S, ChapterPage
@@ -47,13 +47,20 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One visitor for all pages, so that JupyterLab's own files are fetched once."""
+    one = browser.new_context(viewport={"width": 1280, "height": 1000}, locale="en-US", color_scheme="light")
+    yield one
+    one.close()
+
+
 @pytest.fixture(scope="module")
-def chapter(browser: Browser, lab: Server) -> Iterator[Callable[..., ChapterPage]]:
+def chapter(context: BrowserContext, lab: Server) -> Iterator[Callable[..., ChapterPage]]:
     """`chapter("01_….ipynb")` opens it and runs all; `run=False` only opens it. Closed when the module is done."""
     opened: list[ChapterPage] = []
 
     def open_chapter(name: str, run: bool = True) -> ChapterPage:
-        context = browser.new_context(viewport={"width": 1280, "height": 1000}, locale="en-US", color_scheme="light")
         one = ChapterPage(lab, context.new_page(), name)
         opened.append(one)
         _open_pages.append(one.page)
@@ -63,7 +70,7 @@ def chapter(browser: Browser, lab: Server) -> Iterator[Callable[..., ChapterPage
     yield open_chapter
     for one in opened:
         _open_pages.remove(one.page)
-        one.page.context.close()
+        one.page.close()
         lab.end_sessions(one.name)
 
 

