@@ -41,6 +41,7 @@ def start(port: int, temperature: float) -> xllamacpp.Server:
     settings.n_ctx = 4096
     settings.n_predict = 256  # no reply is longer: so small a model may never stop by itself
     settings.n_parallel = 1
+    settings.cpuparams.n_threads = max(1, (os.cpu_count() or 2) // 2)  # all of them, and a busy machine crawls
     settings.sampling.temp = temperature
     settings.verbosity = -1
     return xllamacpp.Server(settings)
@@ -50,7 +51,7 @@ def main() -> None:
     """Start, say where, and wait."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, default=int(os.environ.get("KEEL_LOCAL_PORT") or 0))
-    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--temperature", type=float, default=0.7)
     options = parser.parse_args()
     stopped = threading.Event()
     for one in (signal.SIGINT, signal.SIGTERM):

@@ -16,7 +16,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 MUTANTS = tomllib.loads((HERE / "mutants.toml").read_text(encoding="utf-8"))
-PARTS = ("keel", "data", "tests/harness", "tests/security")
+PARTS = ("keel", "data", "tests/harness", "tests/models", "tests/security")
 
 # Stands at the top of each copy: a test of a copy that used another keel would prove nothing.
 GUARD = """
