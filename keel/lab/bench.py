@@ -17,7 +17,7 @@ from keel.contracts import ErrorCode, ToolFailure, ToolRequest, ToolResult
 from .cards import roomy, spoken
 from .catalogue import words
 from .chapters import BUILT, position
-from .display import show_widget, widgets_on
+from .display import show_widget, widgets_on, wrapped
 from .failures import as_json, walked
 from .lines import line
 from .strip import strip_html, strip_text
@@ -102,7 +102,7 @@ def call_bench(chapter: str, name: str | None = None, arguments: str = "{}") -> 
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         print(try_call(chapter, str(name), text).text)
         return
-    print(words("bench.intro", tools=", ".join(course_registry(World()).names())))
+    print(wrapped(words("bench.intro", tools=", ".join(course_registry(World()).names()))))
     if widgets_on():
         show_widget(bench_widget(chapter), words("bench.stand_in"))
     else:

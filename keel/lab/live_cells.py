@@ -11,6 +11,7 @@ from keel.output import capped
 from keel.registry import ToolRegistry
 
 from .catalogue import words
+from .display import wrapped
 from .recordings import recording
 from .world import World, course_registry, everything, seeded_mint
 
@@ -27,7 +28,7 @@ def live(goal: str, registry: ToolRegistry | None = None, recorded: tuple[str, .
     try:
         model: Model | None = connect()
         if model is None:
-            print(words("live.how"))
+            print(wrapped(words("live.how")))
             model = ScriptedModel([recording(name) for name in recorded])
         for message in hand_loop(model, harness, goal):
             print(_line(message))
