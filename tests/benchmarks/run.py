@@ -14,30 +14,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from keel import ExecutionContext, Harness, Principal, ToolCall, ToolRegistry
 from keel.adapters import read_arguments
+from keel.lab.world import Incident, IncidentId
 
 ROUNDS = 60
 
 
-class Incident(BaseModel):
-    incident_id: str
-    service: str
-    severity: str
-    symptom: str
-    evidence: list[str]
-
-
 class Arguments(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
-    incident_id: Annotated[str, Field(pattern=r"^INC-[0-9]{3}$")]
+    incident_id: IncidentId
 
 
-def lookup_incident(incident_id: Annotated[str, Field(pattern=r"^INC-[0-9]{3}$")]) -> Incident:
+def lookup_incident(incident_id: IncidentId) -> Incident:
     """Look up one incident by its id."""
     return Incident(
         incident_id=incident_id,
