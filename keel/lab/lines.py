@@ -16,7 +16,7 @@ from keel.contracts import ErrorCode, ExecutionContext, ToolCall, ToolFailure, T
 from keel.harness import Harness, answer
 from keel.registry import Tool, bind
 
-from .chapters import BUILT, position
+from .chapters import BUILT, CHAPTERS, position
 from .gauntlet import Make, Subject
 from .world import World, course_registry, naive_namespace, seeded_mint
 
@@ -53,8 +53,12 @@ def finished(world: World) -> Subject:
     def message(request: ToolRequest, result: ToolResult) -> str:
         return to_message(request, output.capped(result))["content"]
 
-    read = lambda chunks: list(read_stream(chunks).requests)  # noqa: E731
-    return Subject(harness.handle, message, read, lacks=frozenset({"07", "07b", "08", "10", "11", "12"}))
+    return Subject(harness.handle, message, whole, lacks=frozenset(CHAPTERS) - BUILT)
+
+
+def whole(chunks: list[Any]) -> list[ToolRequest]:
+    """The requests of a stream as keel reads it: what is cut is marked, and will be refused."""
+    return list(read_stream(chunks).requests)
 
 
 def line(upto: str) -> Make:
@@ -104,7 +108,7 @@ class _Line:
         return ToolCall.model_construct(call_id=call_id, name=request.name, arguments=arguments)
 
     def read_stream(self, chunks: list[Any]) -> list[ToolRequest]:
-        return list(read_stream(chunks).requests) if self.built("02") else joined(chunks)
+        return whole(chunks) if self.built("02") else joined(chunks)
 
     def lookup(self, call: ToolCall, context: ExecutionContext) -> Tool:
         if self.built("03"):

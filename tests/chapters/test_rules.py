@@ -35,7 +35,6 @@ BUILT_IN = dict(
 )
 SHOWN = {"pydantic", "jsonschema"}  # the two judges of chapter 04
 LOOKS_AHEAD = {"00", "01"}  # these two may show the finished harness
-SIZES = {"00": (25, 70, 800)}  # the way in is shorter than a chapter
 CHAPTER_SIZE = (40, 70, 1200)
 
 
@@ -47,7 +46,7 @@ def test_the_chapters_stand_in_the_order_of_the_course():
 @each
 def test_a_chapter_is_of_a_size_that_a_sitting_holds(path):
     notebook = read(path)
-    fewest, most, words = SIZES.get(chapter_of(path), CHAPTER_SIZE)
+    fewest, most, words = CHAPTER_SIZE
     texts = [cell.source for cell in text_cells(notebook)]
     lines = [len(cell.source.splitlines()) for cell in code_cells(notebook)]
     assert fewest <= len(notebook.cells) <= most
