@@ -47,7 +47,6 @@ def test_the_arrow_keys_walk_through_all_rows_and_the_card_follows(page, board, 
         expect(card(board)).to_have_count(1)
         expect(card(board)).to_contain_text(title(board, number))
     assert has_focus(row(board, last)), "JupyterLab has not taken the keys for itself"
-    shot(page, "board-last-row", board)
     for number in range(last - 1, 2, -1):
         page.page.keyboard.press("ArrowUp")
         expect(row(board, number)).to_be_checked()

@@ -283,6 +283,28 @@ def test_without_chromium_the_reader_is_told_what_to_install(place, monkeypatch)
         bootstrap.test_browser(place, [])
 
 
+def test_a_browser_test_gets_a_second_try_and_no_third(place, monkeypatch):
+    chromium = "/usr/bin/chromium"
+    monkeypatch.setattr(bootstrap, "find_chromium", lambda: chromium)
+    monkeypatch.setattr(bootstrap, "ensure_environment", lambda place: None)
+    monkeypatch.setattr(bootstrap, "has_files", lambda *arguments: True)
+
+    def runs(*outcomes):
+        left = list(outcomes)
+        monkeypatch.setattr(bootstrap, "run_pytest", lambda *arguments: left.pop(0))
+        return bootstrap.test_browser(place, []), len(left)
+
+    def came_to(passed, failed, exit_code):
+        return bootstrap.Outcome("browser tests", passed, failed, exit_code=exit_code)
+
+    assert runs(came_to(9, 1, 1), came_to(1, 0, 0)) == (0, 0)
+    assert runs(came_to(8, 2, 1), came_to(1, 1, 1), came_to(1, 0, 0)) == (1, 1), "once is enough"
+    assert runs(came_to(9, 1, 1), came_to(0, 0, 5)) == (1, 0), "nothing was run again: still failed"
+    assert runs(came_to(6, 4, 1), came_to(4, 0, 0)) == (1, 1), "four failures are no stray key"
+    assert runs(came_to(2, 0, 2), came_to(1, 0, 0)) == (1, 1), "a run that broke off is not mended"
+    assert runs(came_to(10, 0, 0), came_to(1, 0, 0)) == (0, 1)
+
+
 def test_tests_get_no_key_and_keep_no_progress(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_MODEL", "KEEL_LOCAL_MODEL", "PYTHONPATH"):
         monkeypatch.setenv(name, "x")
