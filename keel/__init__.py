@@ -11,16 +11,23 @@ from .contracts import (
     ToolResult,
 )
 from .harness import Harness
+from .idempotency import MemoryLedger, SqliteLedger
 from .registry import RegistrationError, Tool, ToolRegistry
+from .settling import CannotTell, Happened, NotHappened
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CannotTell",
     "ErrorCode",
     "ExecutionContext",
+    "Happened",
     "Harness",
+    "MemoryLedger",
+    "NotHappened",
     "Principal",
     "RegistrationError",
+    "SqliteLedger",
     "Tool",
     "ToolCall",
     "ToolError",

@@ -32,7 +32,8 @@ class Tool:
 
     `read_only`, `destructive` and `idempotent` have MCP's meanings. `permission` is what a
     principal needs; None lets anyone read. `judge`, `output` and `context_parameter` are compiled
-    from the contract; `spread` says whether the function takes its arguments by name.
+    from the contract; `spread` says whether the function takes its arguments by name, `is_async`
+    whether it is a coroutine function.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Tool:
     output: Output = field(repr=False)
     context_parameter: str | None = field(default=None, repr=False)
     spread: bool = field(default=True, repr=False)
+    is_async: bool = field(default=False, repr=False)
 
     def call(self, values: dict[str, Any], context: ExecutionContext) -> Any:
         """Call the body with its judged arguments, and with the harness's context where it wants one."""
@@ -140,7 +142,8 @@ class ToolRegistry:
             if isinstance(options.get("errors"), str):
                 raise TypeError("errors is a list of codes, not one text")
             options["errors"] = frozenset(options.get("errors", ()))
-            tool = Tool(name=name, version=version, read_only=read_only, **options)
+            is_async = _is_async(options["function"])
+            tool = Tool(name=name, version=version, read_only=read_only, is_async=is_async, **options)
         except TypeError as error:
             raise RegistrationError(f"{name}: {error}") from None
         _check(tool)
@@ -220,6 +223,11 @@ def permitted(tool: Tool, principal: Principal) -> bool:
     return tool.permission is None or tool.permission in principal.permissions
 
 
+def _is_async(function: Any) -> bool:
+    own_call = type(function).__call__  # of an object that is called like a function
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(own_call)
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and printable(value) == value
 
@@ -238,8 +246,8 @@ def _check(tool: Tool) -> None:
     for what, text in (("version", tool.version), ("description", tool.description), ("permission", tool.permission)):
         if not (_is_text(text) or (what == "permission" and text is None)) or (what == "version" and not text):
             refuse(f"{what} is text")
-    if inspect.iscoroutinefunction(tool.function) or inspect.isasyncgenfunction(tool.function):
-        refuse("async bodies cannot be run by this harness; give a plain function")
+    if inspect.isgeneratorfunction(tool.function) or inspect.isasyncgenfunction(tool.function):
+        refuse("a body answers once: return a list in the place of yielding")
     if not tool.read_only and not tool.permission:
         refuse("a write needs a permission; say permission=… or read_only=True")
     if tool.read_only and tool.destructive:
@@ -250,8 +258,8 @@ def _check(tool: Tool) -> None:
     if tool.timeout_s is not None and not (isinstance(tool.timeout_s, int | float) and tool.timeout_s > 0):
         refuse("timeout_s is a number of seconds above 0, or None")
     several = (*tool.policies, *tool.rules, *filter(None, (tool.idempotency_key, tool.check_status)))
-    if not all(map(callable, several)):
-        refuse("policies, rules, idempotency_key and check_status are functions")
+    if not all(callable(one) and not _is_async(one) for one in several):
+        refuse("policies, rules, idempotency_key and check_status are plain functions")
 
 
 class _View:

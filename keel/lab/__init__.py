@@ -17,6 +17,7 @@ _WHERE = {
     "live_cells": ("live",),
     "recordings": ("proposal_turn", "proposals_turn", "recording"),
     "lines": ("finished", "line", "naive"),
+    "plots": ("Bar", "Crash", "Picture", "crash_picture", "timeline_picture"),
     "prompts": ("predict", "quiz"),
     "strip": ("stage_strip",),
     "world": ("World", "bodies", "course_registry", "everything", "naive_namespace", "seeded_mint", "Wrong"),

@@ -189,8 +189,12 @@ def test_a_write_may_promise_that_nothing_happened():
     assert classify(tool, promise, "c-7").error == promise.error
 
 
-def test_an_interrupt_in_a_body_is_the_callers():
+def test_an_interrupt_in_a_body_in_the_callers_thread_is_the_callers():
     with pytest.raises(KeyboardInterrupt):
-        fire(raising(KeyboardInterrupt()))
+        fire(raising(KeyboardInterrupt()), timeout_s=None)
     with pytest.raises(KeyboardInterrupt):
-        fire(raising(Lying(KeyboardInterrupt())), {}, errors=["not_found"])
+        fire(raising(Lying(KeyboardInterrupt())), {}, errors=["not_found"], timeout_s=None)
+
+
+def test_an_interrupt_in_a_worker_is_an_answer_like_any_other():
+    assert code(fire(raising(KeyboardInterrupt()))) == "tool_failed"

@@ -118,7 +118,10 @@ def two_contexts(here: ExecutionContext, there: ExecutionContext) -> int: ...
 def a_principal(who: Principal) -> int: ...
 def a_context_in_a_list(all_of_them: list[ExecutionContext]) -> int: ...
 def a_name_that_is_none(n: "Nowhere") -> int: ...  # noqa: F821
-async def coroutine(n: int) -> int: ...
+def generator(n: int) -> int:
+    yield n
+
+
 async def stream(n: int):
     yield n
 
@@ -131,7 +134,7 @@ def my_context(context: Mine) -> int: ...
 
 
 BODIES = [positional, several, anything, untyped, two_contexts, a_principal, a_context_in_a_list, my_context]
-BODIES += [a_name_that_is_none, coroutine, stream]
+BODIES += [a_name_that_is_none, generator, stream]
 
 
 @pytest.mark.parametrize("function", BODIES, ids=lambda one: one.__name__)
@@ -288,10 +291,11 @@ def test_the_dialect_of_another_draft_is_not_believed():
 
 def without_a_place(): ...
 def with_too_many(one, two): ...
-async def later(given): ...
+def one_by_one(given):
+    yield given
 
 
-@pytest.mark.parametrize("function", [without_a_place, with_too_many, later, 5, None], ids=label)
+@pytest.mark.parametrize("function", [without_a_place, with_too_many, one_by_one, 5, None], ids=label)
 def test_a_body_that_cannot_take_one_dict(function):
     refused_schema({}, function=function)
 

@@ -26,8 +26,13 @@ CHAPTERS = {
     "output": 5,
     "recovery": 6,
     "canonical": 7,
-    "idempotency": 7,
+    "owners": 7,
+    "ledger": 7,
+    "sqlite_ledger": 7,
     "workers": 7,
+    "idempotency": 7,
+    "settling": 7.5,  # chapter 07b
+    "turns": 8,
     "authorization": 9,
     "approval": 10,
     "workspace": 11,
@@ -94,7 +99,7 @@ def test_no_function_is_longer_than_forty_lines():
 
 def test_the_harness_stays_small():
     lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in HOUSE.glob("*.py")}
-    assert sum(lines.values()) <= 2700, lines
+    assert sum(lines.values()) <= 4100, lines
     assert max(lines.values()) < 500, lines
 
 

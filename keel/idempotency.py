@@ -1,0 +1,167 @@
+"""Once, whatever is lost: a write runs under a key, and a ledger remembers what became of it.
+
+A retry that finds its key settled gets the stored result. One that finds it open is told so and runs
+nothing. How much a ledger can tell after a crash is in `keel.ledger`; who asks the world, in `keel.settling`.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from pydantic_core import to_json
+
+from .adapters import printable
+from .canonical import digest
+from .contracts import ErrorCode, ExecutionContext, ToolCall, ToolError, ToolFailure
+from .ledger import Entry, Ledger, LedgerUnavailable, MemoryLedger, State
+from .registry import Tool
+from .rules import ask, broken
+from .sqlite_ledger import SqliteLedger
+from .workers import TookTooLong
+
+__all__ = [
+    "Entry", "Ledger", "LedgerUnavailable", "MemoryLedger", "SqliteLedger", "State",
+    "claim", "complete", "give_up", "name_action", "recall", "release", "stored_outcome",
+]  # fmt: skip
+
+# Codes after which a claimed write is known not to have begun.
+_NOTHING_RAN = (ErrorCode.UNAVAILABLE, ErrorCode.BUDGET_EXCEEDED, ErrorCode.CANCELLED)
+
+
+def name_action(
+    ledger: Ledger | None, tool: Tool, values: dict[str, Any], context: ExecutionContext, call: ToolCall
+) -> Entry | None:
+    """What this write would be in a ledger: its key, its digest, and a token of its own. None for a read.
+
+    The key is the tool's business key, else run id and call id; scoped by tool and principal,
+    unless the tool's action is shared. It is what `context.idempotency_key` hands to the body.
+    Raises ToolFailure `internal_error` if the key function broke or gave no text.
+    """
+    if tool.read_only or ledger is None:
+        return None
+    own = None if tool.idempotency_key is None else ask(tool.idempotency_key, values, context)
+    if own is not None and not (isinstance(own, str) and own and printable(own) == own):
+        raise broken(tool.idempotency_key)
+    who = context.principal
+    named = [context.run_id, call.call_id] if own is None else [own]
+    key = json.dumps([tool.name, None if tool.shared else who.id, *named])
+    caller = {"principal": who.id, "permissions": sorted(who.permissions), "teams": sorted(who.teams)}
+    return Entry(
+        key=key,
+        digest=digest(values),
+        tool=tool.name,
+        version=tool.version,
+        arguments=json.dumps(call.arguments),
+        caller=json.dumps({**caller, "run_id": context.run_id}),
+        call_id=call.call_id,
+        token=uuid4().hex,
+    )
+
+
+def recall(ledger: Ledger, action: Entry | None) -> Entry | None:
+    """The settled entry of this action, or None if it may be tried.
+
+    Raises ToolFailure: `idempotency_conflict` (same key, other arguments), `in_progress` (its owner
+    lives), `outcome_unknown` (nobody knows, and it is never run again by itself), `unavailable`.
+    """
+    if action is None:
+        return None
+    try:
+        return _judged(ledger.recall(action.key), action)
+    except LedgerUnavailable as error:
+        raise _unavailable(error) from error
+
+
+def claim(ledger: Ledger | None, tool: Tool, action: Entry | None) -> Entry | None:
+    """Write down that this action is about to run, before it does. Gives the claim; None for a read.
+
+    Raises ToolFailure as `recall` does, if another was faster; `unavailable` for a write without a
+    ledger, since nobody could promise that it happens once.
+    """
+    if tool.read_only:
+        return None
+    if ledger is None:
+        raise ToolFailure(
+            ErrorCode.UNAVAILABLE, f"{tool.name} is a write, and this harness keeps no ledger. Nothing ran.", True
+        )
+    try:
+        now = ledger.claim(action)
+    except LedgerUnavailable as error:
+        raise _unavailable(error) from error
+    if now.token == action.token:
+        return now
+    _judged(now, action)
+    raise _in_progress(action)  # settled between our look and our claim: the next try gets it
+
+
+def _judged(found: Entry | None, action: Entry) -> Entry | None:
+    if found is None or found.state is State.FREE:
+        return None
+    if found.digest != action.digest:
+        raise ToolFailure(
+            ErrorCode.IDEMPOTENCY_CONFLICT,
+            f"{action.tool} was called under this key before, with other arguments. Nothing ran.",
+        )
+    if found.state in (State.DONE, State.FAILED):
+        return found
+    if found.state is State.RUNNING and found.live:
+        raise _in_progress(action)
+    raise ToolFailure(
+        ErrorCode.OUTCOME_UNKNOWN,
+        f"{action.tool} was begun in call {found.call_id}, and nobody knows whether it happened. It is not run again.",
+    )
+
+
+def _in_progress(action: Entry) -> ToolFailure:
+    return ToolFailure(ErrorCode.IN_PROGRESS, f"This very {action.tool} is running now. Nothing more ran.", True)
+
+
+def _unavailable(error: LedgerUnavailable) -> ToolFailure:
+    return ToolFailure(ErrorCode.UNAVAILABLE, f"The ledger cannot serve: {error}. Nothing ran.", retryable=True)
+
+
+def complete(ledger: Ledger | None, claim: Entry | None, data: Any) -> None:
+    """It happened: keep what it gave."""
+    if claim is not None:
+        _end(ledger, claim, State.DONE, to_json({"data": data}).decode())
+
+
+def release(ledger: Ledger | None, claim: Entry | None, failure: ToolFailure) -> None:
+    """Keep what a failure after the claim says about the effect.
+
+    A declared code promises that nothing happened: a retryable one frees the key, another is what
+    the key replays. `invalid_output` came from a body that ran to its end, so it happened.
+    """
+    if claim is None:
+        return
+    error = failure.error
+    kept = to_json({"error": error}).decode()
+    if error.code == ErrorCode.OUTCOME_UNKNOWN:
+        _end(ledger, claim, State.UNKNOWN, None, returned=not isinstance(failure, TookTooLong))
+    elif error.code == ErrorCode.INVALID_OUTPUT:
+        _end(ledger, claim, State.DONE, kept)
+    elif error.retryable or error.code in _NOTHING_RAN:
+        _end(ledger, claim, State.FREE, None)
+    else:
+        _end(ledger, claim, State.FAILED, kept)
+
+
+def give_up(ledger: Ledger | None, claim: Entry | None, *, returned: bool) -> None:
+    """The caller was interrupted: nobody knows, and the ledger says so."""
+    if claim is not None:
+        _end(ledger, claim, State.UNKNOWN, None, returned=returned)
+
+
+def _end(ledger: Ledger, claim: Entry, state: State, outcome: str | None, returned: bool = True) -> None:
+    with suppress(LedgerUnavailable):  # then the claim stands, and reads as unknown: the safe side
+        ledger.end(claim, state, outcome, returned=returned)
+
+
+def stored_outcome(entry: Entry) -> tuple[Any, ToolError | None]:
+    """Data and error of a settled entry, as they were kept."""
+    kept = json.loads(entry.outcome or "{}")
+    error = kept.get("error")
+    return kept.get("data"), None if error is None else ToolError.model_validate(error)
