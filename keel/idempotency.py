@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any
-from uuid import uuid4
+from secrets import token_hex
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
@@ -31,10 +31,35 @@ __all__ = [
 _NOTHING_RAN = (ErrorCode.UNAVAILABLE, ErrorCode.BUDGET_EXCEEDED, ErrorCode.CANCELLED)
 
 
+class Action(NamedTuple):
+    """One write that is about to be tried: the key under which a ledger knows it, and what it would do."""
+
+    key: str
+    digest: str
+    tool: Tool
+    context: ExecutionContext
+    call: ToolCall
+
+    def entry(self) -> Entry:
+        """What a ledger is to keep of it, with a token of its own."""
+        who = self.context.principal
+        caller = {"principal": who.id, "permissions": sorted(who.permissions), "teams": sorted(who.teams)}
+        return Entry(
+            key=self.key,
+            digest=self.digest,
+            tool=self.tool.name,
+            version=self.tool.version,
+            arguments=to_json(self.call.arguments).decode(),
+            caller=to_json(caller | {"run_id": self.context.run_id}).decode(),
+            call_id=self.call.call_id,
+            token=token_hex(16),
+        )
+
+
 def name_action(
     ledger: Ledger | None, tool: Tool, values: dict[str, Any], context: ExecutionContext, call: ToolCall
-) -> Entry | None:
-    """What this write would be in a ledger: its key, its digest, and a token of its own. None for a read.
+) -> Action | None:
+    """Under which key this write runs, and the digest of its arguments. None for a read.
 
     The key is the tool's business key, else run id and call id; scoped by tool and principal,
     unless the tool's action is shared. It is what `context.idempotency_key` hands to the body.
@@ -45,23 +70,12 @@ def name_action(
     own = None if tool.idempotency_key is None else ask(tool.idempotency_key, values, context)
     if own is not None and not (isinstance(own, str) and own and printable(own) == own):
         raise broken(tool.idempotency_key)
-    who = context.principal
     named = [context.run_id, call.call_id] if own is None else [own]
-    key = json.dumps([tool.name, None if tool.shared else who.id, *named])
-    caller = {"principal": who.id, "permissions": sorted(who.permissions), "teams": sorted(who.teams)}
-    return Entry(
-        key=key,
-        digest=digest(values),
-        tool=tool.name,
-        version=tool.version,
-        arguments=json.dumps(call.arguments),
-        caller=json.dumps({**caller, "run_id": context.run_id}),
-        call_id=call.call_id,
-        token=uuid4().hex,
-    )
+    key = json.dumps([tool.name, None if tool.shared else context.principal.id, *named])
+    return Action(key, digest(values), tool, context, call)
 
 
-def recall(ledger: Ledger, action: Entry | None) -> Entry | None:
+def recall(ledger: Ledger, action: Action | None) -> Entry | None:
     """The settled entry of this action, or None if it may be tried.
 
     Raises ToolFailure: `idempotency_conflict` (same key, other arguments), `in_progress` (its owner
@@ -75,7 +89,7 @@ def recall(ledger: Ledger, action: Entry | None) -> Entry | None:
         raise _unavailable(error) from error
 
 
-def claim(ledger: Ledger | None, tool: Tool, action: Entry | None) -> Entry | None:
+def claim(ledger: Ledger | None, tool: Tool, action: Action | None) -> Entry | None:
     """Write down that this action is about to run, before it does. Gives the claim; None for a read.
 
     Raises ToolFailure as `recall` does, if another was faster; `unavailable` for a write without a
@@ -87,23 +101,24 @@ def claim(ledger: Ledger | None, tool: Tool, action: Entry | None) -> Entry | No
         raise ToolFailure(
             ErrorCode.UNAVAILABLE, f"{tool.name} is a write, and this harness keeps no ledger. Nothing ran.", True
         )
+    ours = action.entry()
     try:
-        now = ledger.claim(action)
+        now = ledger.claim(ours)
     except LedgerUnavailable as error:
         raise _unavailable(error) from error
-    if now.token == action.token:
+    if now.token == ours.token:
         return now
     _judged(now, action)
     raise _in_progress(action)  # settled between our look and our claim: the next try gets it
 
 
-def _judged(found: Entry | None, action: Entry) -> Entry | None:
+def _judged(found: Entry | None, action: Action) -> Entry | None:
     if found is None or found.state is State.FREE:
         return None
     if found.digest != action.digest:
         raise ToolFailure(
             ErrorCode.IDEMPOTENCY_CONFLICT,
-            f"{action.tool} was called under this key before, with other arguments. Nothing ran.",
+            f"{action.tool.name} was called under this key before, with other arguments. Nothing ran.",
         )
     if found.state in (State.DONE, State.FAILED):
         return found
@@ -111,12 +126,12 @@ def _judged(found: Entry | None, action: Entry) -> Entry | None:
         raise _in_progress(action)
     raise ToolFailure(
         ErrorCode.OUTCOME_UNKNOWN,
-        f"{action.tool} was begun in call {found.call_id}, and nobody knows whether it happened. It is not run again.",
+        f"{found.tool} was begun in call {found.call_id}, and nobody knows whether it happened. It is not run again.",
     )
 
 
-def _in_progress(action: Entry) -> ToolFailure:
-    return ToolFailure(ErrorCode.IN_PROGRESS, f"This very {action.tool} is running now. Nothing more ran.", True)
+def _in_progress(action: Action) -> ToolFailure:
+    return ToolFailure(ErrorCode.IN_PROGRESS, f"This very {action.tool.name} is running now. Nothing more ran.", True)
 
 
 def _unavailable(error: LedgerUnavailable) -> ToolFailure:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class State(StrEnum):
@@ -37,11 +36,10 @@ OPEN = (State.RUNNING, State.UNKNOWN)  # the body's own end still counts
 UNSETTLED = (*OPEN, State.CONFLICT)  # there is something left to find out
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One write, as a ledger keeps it.
 
-    `arguments` (JSON, as judged), `caller` (JSON: who, in which run) and `call_id` are there for
+    `arguments` (JSON, as sent), `caller` (JSON: who, in which run) and `call_id` are there for
     people and for asking the world later. `token` is new for each claim. `outcome` is JSON with
     `data` or `error`. `returned` says that the body is over; `live`, filled in whenever an entry is
     read, that its owner may still be at work. `notes` are lines for people.
@@ -59,8 +57,12 @@ class Entry:
     outcome: str | None = None
     returned: bool = False
     owner: int = 0
-    notes: tuple[str, ...] = ()
+    notes: str = ""
     live: bool = False
+
+    def noted(self, line: str) -> str:
+        """The notes with one more line."""
+        return f"{self.notes}{line}\n"
 
 
 class LedgerUnavailable(Exception):
@@ -97,14 +99,14 @@ def after_end(now: Entry, claim: Entry, state: State, outcome: str | None, retur
     """
     own = now.token == claim.token
     if own and now.state in OPEN:
-        return replace(now, state=state, outcome=outcome, returned=returned or now.returned)
-    now = replace(now, returned=returned or now.returned) if own else now
+        return now._replace(state=state, outcome=outcome, returned=returned or now.returned)
+    now = now._replace(returned=returned or now.returned) if own else now
     if state is State.UNKNOWN or (not own and state is not State.DONE):
         return now  # nothing learned, or: that other attempt had no effect
     if own and now.state is not State.CONFLICT and (state is State.DONE) == (now.state is State.DONE):
         return now
     said = f"call {claim.call_id} ended late as {state}: {outcome or 'no outcome'}"
-    return replace(now, state=State.CONFLICT, notes=(*now.notes, said))
+    return now._replace(state=State.CONFLICT, notes=now.noted(said))
 
 
 _working: set[str] = set()  # tokens of this process whose body may still be running
@@ -141,9 +143,8 @@ class MemoryLedger:
             now = self._entries.get(entry.key)
             if now is not None and now.state is not State.FREE:
                 return self._seen(now)
-            notes = now.notes if now else ()
             begun(entry.token)
-            self._entries[entry.key] = replace(entry, owner=os.getpid(), notes=notes)
+            self._entries[entry.key] = entry._replace(owner=os.getpid(), notes=now.notes if now else "")
             return self._seen(self._entries[entry.key])
 
     def end(self, claim: Entry, state: State, outcome: str | None = None, *, returned: bool = True) -> None:
@@ -161,7 +162,7 @@ class MemoryLedger:
             now = self._entries.get(seen.key)
             if now is None or self._seen(now) != seen:
                 return False
-            self._entries[seen.key] = replace(now, state=state, outcome=outcome, notes=(*now.notes, note))
+            self._entries[seen.key] = now._replace(state=state, outcome=outcome, notes=now.noted(note))
             return True
 
     def entries(self, *states: State) -> Iterator[Entry]:
@@ -172,4 +173,4 @@ class MemoryLedger:
     @staticmethod
     def _seen(entry: Entry) -> Entry:
         live = entry.state in UNSETTLED and entry.owner == os.getpid() and working(entry.token)
-        return replace(entry, live=live)
+        return entry._replace(live=live)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from . import owners
@@ -32,7 +30,7 @@ _FIELDS = "key, digest, tool, version, arguments, caller, call_id, token, state,
 _RECALL = f"SELECT {_FIELDS} FROM entries WHERE key = ?"
 # The time is for people and decides nothing: a clock may jump.
 _CLAIM = f"""
-INSERT INTO entries ({_FIELDS}, claimed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?, '[]', datetime('now'))
+INSERT INTO entries ({_FIELDS}, claimed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?, '', datetime('now'))
 ON CONFLICT (key) DO UPDATE SET
   digest = excluded.digest, tool = excluded.tool, version = excluded.version, arguments = excluded.arguments,
   caller = excluded.caller, call_id = excluded.call_id, token = excluded.token, state = excluded.state,
@@ -48,6 +46,7 @@ _SETTLE = """
 UPDATE entries SET state = ?, outcome = ?, notes = ?
 WHERE key = ? AND token = ? AND state = ? AND returned = ? AND notes = ?
 """
+_STATES = {state.value: state for state in State}
 
 
 class SqliteLedger:
@@ -99,7 +98,9 @@ class SqliteLedger:
         return None if row is None else self._entry(row)
 
     def _claim(self, db: sqlite3.Connection, entry: Entry) -> Entry:
-        entry = replace(entry, owner=owners.this_owner(self._owners), live=True)
+        if _identity(self.path) != self._file:
+            raise LedgerUnavailable("its file was removed or replaced while in use; start the program anew")
+        entry = entry._replace(owner=owners.this_owner(self._owners), live=True)
         kept = (entry.key, entry.digest, entry.tool, entry.version, entry.arguments, entry.caller, entry.call_id)
         begun(entry.token)
         try:
@@ -129,12 +130,11 @@ class SqliteLedger:
             now = self._recall(db, claim.key)
             then = now and after_end(now, claim, *end)
             if then != now:
-                db.execute(_PUT, (then.state, then.outcome, then.returned, json.dumps(then.notes), then.key))
+                db.execute(_PUT, (then.state, then.outcome, then.returned, then.notes, then.key))
 
     def _settle(self, db: sqlite3.Connection, seen: Entry, state: State, outcome: str | None, note: str) -> bool:
-        notes, before = json.dumps([*seen.notes, note]), json.dumps(seen.notes)
-        same = (seen.key, seen.token, seen.state, seen.returned, before)
-        return db.execute(_SETTLE, (state, outcome, notes, *same)).rowcount == 1
+        same = (seen.key, seen.token, seen.state, seen.returned, seen.notes)
+        return db.execute(_SETTLE, (state, outcome, seen.noted(note), *same)).rowcount == 1
 
     def _entries(self, db: sqlite3.Connection, states: tuple[State, ...]) -> list[Entry]:
         marks = ", ".join(f"'{State(state)}'" for state in states)  # written out, for the partial index to be used
@@ -142,8 +142,8 @@ class SqliteLedger:
 
     def _entry(self, row: tuple) -> Entry:
         *same, state, outcome, returned, owner, notes = row
-        entry = Entry(*same, State(state), outcome, bool(returned), owner, tuple(json.loads(notes)))
-        return replace(entry, live=self._lives(entry)) if entry.state in UNSETTLED else entry
+        entry = Entry(*same, _STATES[state], outcome, returned == 1, owner, notes)
+        return entry._replace(live=self._lives(entry)) if entry.state in UNSETTLED else entry
 
     def _lives(self, entry: Entry) -> bool:
         if entry.owner == owners.this_owner(self._owners):
@@ -160,10 +160,8 @@ class SqliteLedger:
             try:
                 if self._db is None:
                     self._open()
-                elif _identity(self.path) != self._file:
-                    raise LedgerUnavailable("its file was removed or replaced while in use; start the program anew")
                 return do(self._db, *arguments)
-            except (sqlite3.Error, OSError, ValueError) as error:
+            except (sqlite3.Error, OSError, KeyError) as error:
                 raise LedgerUnavailable(_why(error)) from error
 
     def _open(self) -> None:
@@ -206,6 +204,7 @@ def _prepare(db: sqlite3.Connection, give_up: float) -> None:
             known = db.execute("PRAGMA application_id").fetchone()[0]
             if known != APPLICATION_ID:
                 _refuse_foreign(db)  # before anything in it is changed
+                db.execute("PRAGMA page_size = 1024")  # an entry is small, and a claim waits for whole pages
                 db.execute("PRAGMA journal_mode = WAL")
                 with _Transaction(db):
                     _make_tables(db)
@@ -219,6 +218,7 @@ def _prepare(db: sqlite3.Connection, give_up: float) -> None:
         raise LedgerUnavailable(
             f"its file is of version {version}, newer than this program, which knows {SCHEMA_VERSION}"
         )
+    db.execute("PRAGMA wal_autocheckpoint = 4000")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA fullfsync = 1")  # macOS alone has it: there a plain fsync does not reach the disk
 
