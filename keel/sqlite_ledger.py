@@ -93,6 +93,10 @@ class SqliteLedger:
     def entries(self, *states: State) -> Iterator[Entry]:
         return iter(self._with_db(self._entries, states or tuple(State)))
 
+    def leave(self) -> None:
+        """Let all claims of this process in this file read as those of a dead one: see `keel.owners.leave`."""
+        owners.leave(self._owners)
+
     def _recall(self, db: sqlite3.Connection, key: str) -> Entry | None:
         row = db.execute(_RECALL, (key,)).fetchone()
         return None if row is None else self._entry(row)
