@@ -8,100 +8,143 @@ container, and clocks jump; a lock has none of these troubles, and works where S
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import struct
 import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
 
 # Windows' call for this takes a signed 32-bit position.
 _BITS = 30 if sys.platform == "win32" else 62
 
 
-@dataclass(frozen=True)
-class _Seat:
-    """This process at one file: the open file is never closed, for closing it would drop the lock."""
+class Seat:
+    """This process at one file of owners. The file stays open, for closing it would drop the lock.
 
-    process: int
-    descriptor: int
-    number: int
+    Raises OSError if the lock cannot be had.
+    """
+
+    def __init__(self, descriptor: int):
+        self.number = secrets.randbits(_BITS)
+        self.file = identity(descriptor)
+        self._descriptor = descriptor
+        self._ask = _hold(descriptor, self.number)
+
+    @property
+    def intact(self) -> bool:
+        """Whether the file is still open here: other code may close what it did not open."""
+        try:
+            return identity(self._descriptor) == self.file
+        except OSError:
+            return False
+
+    def lives(self, number: int) -> bool:
+        """Whether the process of this number lives. In doubt it does."""
+        if number == self.number or not self.intact:
+            return True
+        try:
+            return not self._ask(self._descriptor, number)
+        except OSError:
+            return True
+
+    def leave(self) -> None:
+        """Close the file, in a forked child: the lock is its parent's, and must not last as long as the child."""
+        if self.intact:
+            os.close(self._descriptor)
 
 
-_seats: dict[str, _Seat] = {}
+_seats: dict[tuple[int, int], Seat] = {}
 _lock = threading.Lock()
 
 
-def this_owner(path: str) -> int:
-    """The number under which this process holds claims in the file at `path`. A forked child gets its own.
+def seat_at(path: str) -> Seat:
+    """The seat of this process at the file at `path`, under whatever name. A forked child gets its own.
 
     Raises OSError if the file cannot be opened or locked.
     """
-    return _seat(path).number
-
-
-def lives(path: str, number: int) -> bool:
-    """Whether the process of this number lives. Raises OSError if the file cannot be opened."""
-    seat = _seat(path)
-    if number == seat.number:
-        return True  # asking would give our own lock away
-    try:
-        _hold(seat.descriptor, number, shared=True)
-    except OSError:
-        return True
-    _let_go(seat.descriptor, number)
-    return False
-
-
-def leave(path: str) -> None:
-    """Give this process's number up, as its end would: whatever it holds there reads as abandoned.
-
-    For drills and tests. The process itself goes on, and gets a new number when it next needs one.
-    """
     with _lock:
-        seat = _seats.pop(path, None)
-    if seat is not None:
-        os.close(seat.descriptor)
+        with suppress(FileNotFoundError):
+            known = _seats.get(identity(path))
+            if known is not None:
+                return known
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            seat = Seat(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return _seats.setdefault(seat.file, seat)
 
 
-def _seat(path: str) -> _Seat:
+def identity(file: str | int) -> tuple[int, int]:
+    """What tells one file from another, by path or descriptor. Raises OSError."""
+    found = os.stat(file)
+    return found.st_dev, found.st_ino
+
+
+def _stand_up() -> None:
     global _lock
-    seat = _seats.get(path)
-    if seat is not None and seat.process == os.getpid():
-        return seat
-    if seat is not None:
-        _lock = threading.Lock()  # a forked child: the old lock may be held by a thread that is not here
-    with _lock:
-        seat = _seats.get(path)
-        if seat is None or seat.process != os.getpid():
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                number = secrets.randbits(_BITS)
-                _hold(descriptor, number, shared=False)
-            except OSError:
-                os.close(descriptor)
-                raise
-            seat = _seats[path] = _Seat(os.getpid(), descriptor, number)
-        return seat
+    _lock = threading.Lock()  # the old one may be held by a thread that is not here
+    for seat in _seats.values():
+        with suppress(OSError):
+            seat.leave()
+    _seats.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_stand_up)
 
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _hold(descriptor: int, number: int, *, shared: bool) -> None:
-        os.lseek(descriptor, number, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    def _hold(descriptor: int, number: int) -> Callable[[int, int], bool]:
+        _move(descriptor, number, msvcrt.LK_NBLCK)
+        return _free
 
-    def _let_go(descriptor: int, number: int) -> None:
-        os.lseek(descriptor, number, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    def _free(descriptor: int, number: int) -> bool:
+        _move(descriptor, number, msvcrt.LK_NBLCK)
+        _move(descriptor, number, msvcrt.LK_UNLCK)
+        return True
+
+    def _move(descriptor: int, number: int, how: int) -> None:
+        with _lock_here:  # the position belongs to all threads
+            os.lseek(descriptor, number, os.SEEK_SET)
+            msvcrt.locking(descriptor, how, 1)
+
+    _lock_here = threading.Lock()
 
 else:
     import fcntl
 
-    def _hold(descriptor: int, number: int, *, shared: bool) -> None:
-        # Shared for those who only ask, so that two who ask at once do not take each other for the owner.
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        fcntl.lockf(descriptor, kind | fcntl.LOCK_NB, 1, number)
+    # A lock of the open file, where the system has it: the other kind is lost when any code of this
+    # process closes the same file, a copy for a backup for one. Both kinds respect each other.
+    _OFD = getattr(fcntl, "F_OFD_SETLK", None) if sys.platform == "linux" and sys.maxsize > 2**32 else None
 
-    def _let_go(descriptor: int, number: int) -> None:
-        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, number)
+    def _hold(descriptor: int, number: int) -> Callable[[int, int], bool]:
+        """Lock the byte for good. Gives the function that asks whether a byte is free."""
+        if _OFD is not None:
+            try:
+                _set_of_file(descriptor, number, fcntl.F_WRLCK)
+                return lambda descriptor, number: _free(_set_of_file, descriptor, number)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # a system without this kind
+                    raise
+        _set_of_process(descriptor, number, fcntl.F_WRLCK)
+        return lambda descriptor, number: _free(_set_of_process, descriptor, number)
+
+    def _free(set_: Callable[[int, int, int], None], descriptor: int, number: int) -> bool:
+        # Shared, so that two who ask at once do not take each other for the owner.
+        set_(descriptor, number, fcntl.F_RDLCK)
+        set_(descriptor, number, fcntl.F_UNLCK)
+        return True
+
+    def _set_of_file(descriptor: int, number: int, kind: int) -> None:
+        fcntl.fcntl(descriptor, _OFD, struct.pack("hhqqi4x", kind, os.SEEK_SET, number, 1, 0))
+
+    def _set_of_process(descriptor: int, number: int, kind: int) -> None:
+        how = {fcntl.F_WRLCK: fcntl.LOCK_EX, fcntl.F_RDLCK: fcntl.LOCK_SH, fcntl.F_UNLCK: fcntl.LOCK_UN}[kind]
+        fcntl.lockf(descriptor, how | fcntl.LOCK_NB if kind != fcntl.F_UNLCK else how, 1, number)

@@ -6,11 +6,13 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from . import owners
 from .ledger import UNSETTLED, Entry, LedgerUnavailable, State, after_end, begun, over, working
+from .owners import Seat, identity, seat_at
 
 APPLICATION_ID = 0x6B65656C  # "keel", so that another program's file is not taken for a ledger
 SCHEMA_VERSION = 1
@@ -52,27 +54,35 @@ _STATES = {state.value: state for state in State}
 class SqliteLedger:
     """A ledger in the file at `path`, which is made if it is not there; its folder must be.
 
-    A claim is on the disk before its body runs (`synchronous=FULL`, and F_FULLFSYNC on macOS). An
+    A claim is on the disk before its body runs (`synchronous=EXTRA`, and F_FULLFSYNC on macOS). An
     end is written without waiting for the disk: if the machine loses it, the entry reads as
     unknown, which is the safe side. WAL mode where the file system has it. Beside the file stands
-    `<path>-owners`, in which each process holds a lock for as long as it lives.
+    `<path>-owners`, in which each process holds a lock for as long as it lives: while any runs, it
+    must not be removed, no more than the file itself.
 
     Nothing is opened before the first use. Every method raises LedgerUnavailable if the file
     cannot serve; `patience_s` is how long to wait while another process writes.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, patience_s: float = 5.0):
-        self.path = os.path.abspath(path)
+        self.path = os.path.realpath(os.fsdecode(path))  # one file, one name: the others stand beside it
         self.patience_s = patience_s
-        self._owners = f"{self.path}-owners"
-        self._start_anew()
-
-    def _start_anew(self) -> None:
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-        self._wal = False
+        self._seat: Seat | None = None
+        self._files: list[tuple[int, int]] = []
+        self._wal = self._waits = False
+        _ledgers.add(self)
+
+    def close(self) -> None:
+        """Let go of the file. The next use opens it again; claims stay as they are."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
 
     def recall(self, key: str) -> Entry | None:
         return self._with_db(self._recall, key)
@@ -102,9 +112,8 @@ class SqliteLedger:
         return None if row is None else self._entry(row)
 
     def _claim(self, db: sqlite3.Connection, entry: Entry) -> Entry:
-        if _identity(self.path) != self._file:
-            raise LedgerUnavailable("its file was removed or replaced while in use; start the program anew")
-        entry = entry._replace(owner=owners.this_owner(self._owners), live=True)
+        self._prepare_to_last(db)
+        entry = entry._replace(owner=self._seat.number, live=True)
         kept = (entry.key, entry.digest, entry.tool, entry.version, entry.arguments, entry.caller, entry.call_id)
         begun(entry.token)
         try:
@@ -115,19 +124,27 @@ class SqliteLedger:
         if won:
             return entry
         over(entry.token)
-        return self._recall(db, entry.key) or entry
+        found = self._recall(db, entry.key)
+        if found is None:
+            raise LedgerUnavailable("another program removes entries from it")
+        return found
+
+    def _prepare_to_last(self, db: sqlite3.Connection) -> None:
+        """See that what is written next can be found by everyone, and is on the disk when it is said to be."""
+        if not self._seat.intact or self._identities() != self._files:
+            raise LedgerUnavailable("a file of it was removed or replaced while in use; start the program anew")
+        if not self._waits:
+            db.execute("PRAGMA synchronous = EXTRA")
+            self._waits = True
 
     def _end(self, db: sqlite3.Connection, claim: Entry, state: State, outcome: str | None, returned: bool) -> None:
-        if claim.owner != owners.this_owner(self._owners):
+        if claim.owner != self._seat.number:
             return  # a forked child: the claim is its parent's
         if self._wal:
+            self._waits = False
             db.execute("PRAGMA synchronous = NORMAL")
-        try:
-            if not db.execute(_END, (state, outcome, returned, claim.key, claim.token)).rowcount:
-                self._end_late(db, claim, state, outcome, returned)
-        finally:
-            if self._wal:
-                db.execute("PRAGMA synchronous = FULL")
+        if not db.execute(_END, (state, outcome, returned, claim.key, claim.token)).rowcount:
+            self._end_late(db, claim, state, outcome, returned)
 
     def _end_late(self, db: sqlite3.Connection, claim: Entry, *end: Any) -> None:
         with _Transaction(db):
@@ -137,6 +154,7 @@ class SqliteLedger:
                 db.execute(_PUT, (then.state, then.outcome, then.returned, then.notes, then.key))
 
     def _settle(self, db: sqlite3.Connection, seen: Entry, state: State, outcome: str | None, note: str) -> bool:
+        self._prepare_to_last(db)
         same = (seen.key, seen.token, seen.state, seen.returned, seen.notes)
         return db.execute(_SETTLE, (state, outcome, seen.noted(note), *same)).rowcount == 1
 
@@ -150,22 +168,18 @@ class SqliteLedger:
         return entry._replace(live=self._lives(entry)) if entry.state in UNSETTLED else entry
 
     def _lives(self, entry: Entry) -> bool:
-        if entry.owner == owners.this_owner(self._owners):
-            return working(entry.token)
-        return owners.lives(self._owners, entry.owner)
+        return working(entry.token) or (entry.owner != self._seat.number and self._seat.lives(entry.owner))
 
     def _with_db(self, do: Callable[..., Any], *arguments: Any) -> Any:
         """Do something with the open file, alone. Raises LedgerUnavailable for whatever goes wrong with it."""
-        if self._process != os.getpid():
-            # Closed in a forked child, a connection would meddle with its parent's files: it is only left alone.
-            _left_alone.append(self._db)
-            self._start_anew()
         with self._lock:
             try:
                 if self._db is None:
                     self._open()
+                if self._db.in_transaction:  # an interrupt left it: nothing may be written into it
+                    self._db.rollback()
                 return do(self._db, *arguments)
-            except (sqlite3.Error, OSError, KeyError) as error:
+            except (sqlite3.Error, OSError, KeyError, UnicodeError) as error:
                 raise LedgerUnavailable(_why(error)) from error
 
     def _open(self) -> None:
@@ -173,14 +187,40 @@ class SqliteLedger:
         try:
             _prepare(db, time.monotonic() + self.patience_s)
             self._wal = db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-            owners.this_owner(self._owners)
+            self._seat = seat_at(f"{self.path}-owners")
+            self._files = self._identities()
         except BaseException:
             db.close()
             raise
-        self._db, self._file = db, _identity(self.path)
+        self._db, self._waits = db, False
+
+    def _identities(self) -> list[tuple[int, int]]:
+        try:
+            return [identity(self.path + end) for end in ("", "-owners", "-wal")[: 2 + self._wal]]
+        except FileNotFoundError:
+            return []
 
 
-_left_alone: list[Any] = []
+_ledgers: weakref.WeakSet[SqliteLedger] = weakref.WeakSet()
+_still: list[SqliteLedger] = []
+
+
+def _before_fork() -> None:
+    """Close what is open. SQLite's notes on its locks, inherited, would make a child believe that it holds some."""
+    for ledger in list(_ledgers):
+        ledger._lock.acquire()
+        _still.append(ledger)
+        with suppress(sqlite3.Error):
+            ledger._close()
+
+
+def _after_fork() -> None:
+    while _still:
+        _still.pop()._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 class _Transaction:
@@ -193,12 +233,12 @@ class _Transaction:
         self.db.execute("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.db.execute("COMMIT" if kind is None else "ROLLBACK")
-
-
-def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+        try:
+            if kind is None:
+                self.db.execute("COMMIT")
+        finally:
+            if self.db.in_transaction:  # raised, or the commit failed; some errors have rolled back by themselves
+                self.db.execute("ROLLBACK")
 
 
 def _prepare(db: sqlite3.Connection, give_up: float) -> None:
@@ -223,13 +263,14 @@ def _prepare(db: sqlite3.Connection, give_up: float) -> None:
             f"its file is of version {version}, newer than this program, which knows {SCHEMA_VERSION}"
         )
     db.execute("PRAGMA wal_autocheckpoint = 4000")
-    db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA fullfsync = 1")  # macOS alone has it: there a plain fsync does not reach the disk
 
 
 def _refuse_foreign(db: sqlite3.Connection) -> None:
-    ours = db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
-    if not ours and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    known = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if known != APPLICATION_ID and (known or version or tables):
         raise LedgerUnavailable("its file is a database, but no ledger")
 
 
@@ -257,5 +298,5 @@ def _why(error: Exception) -> str:
     """What is wrong, without a path: the text may reach a model."""
     name = "_".join((getattr(error, "sqlite_errorname", None) or "").split("_")[:2])
     if isinstance(error, OSError):
-        return f"its file cannot be used: {error.strerror}"
+        return f"its file cannot be used: {error.strerror or type(error).__name__}"
     return _REASONS.get(name, f"its file cannot be used ({name or type(error).__name__})")

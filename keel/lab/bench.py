@@ -28,6 +28,7 @@ _STOPS_AT = {
     ErrorCode.UNKNOWN_TOOL: "lookup",
     ErrorCode.PERMISSION_DENIED: "permission",
     ErrorCode.INVALID_ARGUMENTS: "validate",
+    ErrorCode.IDEMPOTENCY_CONFLICT: "recall",
     ErrorCode.RULE_VIOLATED: "rules",
     ErrorCode.APPROVAL_REQUIRED: "approve",
     ErrorCode.INVALID_OUTPUT: "output",

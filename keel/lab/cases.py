@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
-from keel.contracts import ToolFailure
+from keel.contracts import ToolFailure, ToolRequest
 
 from .gauntlet import Trial, as_principal, case, data_of, message_of
 from .recordings import recording
@@ -12,6 +13,7 @@ from .world import World, Wrong
 
 SECRET = "dsn=postgres://desk:not-for-models@db"
 TICKET = {"title": "login returns 502", "incident_id": "INC-001"}
+OTHER_TICKET = {"title": "the salary run stops", "incident_id": "INC-003"}
 
 
 # 01: the canonical four, and fields that nobody asked for
@@ -182,13 +184,100 @@ def transient_failure(trial: Trial) -> None:
     trial.require(runs == 1, "one run", f"{runs} runs")
 
 
-# 07: writes whose answer is late, lost, or asked for twice
+# 07: writes whose answer is late, lost, or asked for twice. They run unasked: approval is chapter 10's.
+
+UNASKED = ("create_ticket",)
 
 
-@case("07")
+@case("07", patience_s=0.1)
 def hangs(trial: Trial) -> None:
     trial.world.faults["query_data"] = _hang(trial.world)
     trial.expect("timeout", "query_data", {"table": "latency"})
+
+
+@case("07", unasked=UNASKED, tickets=1)
+def lost_answer(trial: Trial) -> None:
+    trial.world.faults["create_ticket:answer"] = _raise(ConnectionResetError("connection reset by peer"))
+    trial.expect("outcome_unknown", "create_ticket", TICKET)
+    trial.expect("outcome_unknown", "create_ticket", TICKET)
+    _tickets(trial, 1)
+
+
+@case("07", unasked=UNASKED, tickets=1)
+def same_action_twice(trial: Trial) -> None:
+    first = trial.expect("ok", "create_ticket", TICKET)
+    again = trial.expect("ok", "create_ticket", TICKET)
+    trial.require(data_of(again) == data_of(first), "the first ticket again", str(data_of(again)))
+    _tickets(trial, 1)
+
+
+@case("07", unasked=UNASKED, tickets=1)
+def other_arguments(trial: Trial) -> None:
+    trial.expect("ok", "create_ticket", TICKET)
+    reworded = TICKET | {"title": "users cannot log in"}
+    trial.expect("idempotency_conflict", "create_ticket", reworded)
+    _tickets(trial, 1)
+
+
+# 07b: the process that knew is gone, or is another one
+
+
+@case("07b", unasked=UNASKED, tickets=2)
+def killed_before(trial: Trial) -> None:
+    trial.expect("ok", "create_ticket", OTHER_TICKET)
+    trial.world.faults["create_ticket"] = _stop_once(trial.world, "create_ticket")
+    trial.begin_and_stop("create_ticket", TICKET)
+    trial.another_process(died=True)
+    trial.expect("outcome_unknown", "create_ticket", TICKET)
+
+
+@case("07b", unasked=UNASKED, tickets=2)
+def killed_after(trial: Trial) -> None:
+    trial.expect("ok", "create_ticket", OTHER_TICKET)
+    trial.world.faults["create_ticket:answer"] = _stop_once(trial.world, "create_ticket:answer")
+    trial.begin_and_stop("create_ticket", TICKET)
+    trial.another_process(died=True)
+    trial.expect("outcome_unknown", "create_ticket", TICKET)
+
+
+@case("07b", unasked=UNASKED, tickets=1)
+def running_elsewhere(trial: Trial) -> None:
+    trial.expect("ok", "create_ticket", OTHER_TICKET)
+    trial.world.faults["create_ticket"] = _stop_once(trial.world, "create_ticket")
+    trial.begin_and_stop("create_ticket", TICKET)
+    trial.another_process(died=False)
+    trial.expect("in_progress", "create_ticket", TICKET)
+
+
+# 08: a whole turn at once
+
+
+@case("08")
+def slow_first(trial: Trial) -> None:
+    trial.world.faults["lookup_incident"] = _slow_first(trial.world)
+    _ask_for(trial, "INC-001", "INC-003")
+
+
+@case("08")
+def repeated_ids(trial: Trial) -> None:
+    same = [_lookup("call_0", one) for one in ("INC-001", "INC-003")]
+    _expect_incidents(trial, trial.expect_turn("ok ok", same), ("INC-001", "INC-003"))
+
+
+@case("08")
+def two_in_one_stream(trial: Trial) -> None:
+    trial.world.faults["lookup_incident"] = _slow_first(trial.world)
+    requests = trial.subject.read(recording("interleaved_stream"))
+    _expect_incidents(trial, trial.expect_turn("ok ok", requests), ("INC-001", "INC-003"))
+
+
+@case("08", unasked=UNASKED, tickets=1)
+def one_of_three_fails(trial: Trial) -> None:
+    failing = ToolRequest(provider_id="call_2", name="lookup_incident", arguments={"incident_id": "INC-999"})
+    ticket = ToolRequest(provider_id="call_3", name="create_ticket", arguments=TICKET)
+    answers = trial.expect_turn("ok incident_not_found ok", [_lookup("call_1", "INC-001"), failing, ticket])
+    _expect_incidents(trial, answers[:1], ("INC-001",))
+    _tickets(trial, 1)
 
 
 # 09: who is asking
@@ -224,3 +313,45 @@ def _raise(error: BaseException) -> Any:
 
 def _hang(world: World) -> Any:
     return lambda arguments: world.hang()
+
+
+def _tickets(trial: Trial, number: int) -> None:
+    made = len(trial.world.tickets)
+    trial.require(made == number, f"tickets: {number}", f"tickets: {made}")
+
+
+def _stop_once(world: World, name: str) -> Any:
+    def fault(arguments: dict[str, Any]) -> None:
+        del world.faults[name]
+        world.stop()
+
+    return fault
+
+
+def _slow_first(world: World) -> Any:
+    """The first lookup takes longer than the second: until somebody has answered that one, or a moment."""
+    begun = threading.Event()
+
+    def fault(arguments: dict[str, Any]) -> None:
+        if arguments["incident_id"] == "INC-001":
+            begun.wait(5)
+            world.answered.acquire(timeout=0.15)
+        else:
+            begun.set()
+
+    return fault
+
+
+def _lookup(provider_id: str, incident_id: str) -> ToolRequest:
+    return ToolRequest(provider_id=provider_id, name="lookup_incident", arguments={"incident_id": incident_id})
+
+
+def _ask_for(trial: Trial, *incidents: str) -> None:
+    turn = [_lookup(f"call_{number}", one) for number, one in enumerate(incidents)]
+    _expect_incidents(trial, trial.expect_turn(" ".join("ok" for _ in incidents), turn), incidents)
+
+
+def _expect_incidents(trial: Trial, answers: list[Any], incidents: tuple[str, ...]) -> None:
+    """Each question must have its own answer."""
+    found = tuple(data_of(answer)["incident_id"] for answer in answers)
+    trial.require(found == incidents, " ".join(incidents), " ".join(found))

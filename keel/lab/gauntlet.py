@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
@@ -37,11 +38,17 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tested. `lacks` names the chapters whose stage it has neither built nor naively."""
+    """What is tested. `lacks` names the chapters whose stage it has neither built nor naively.
+
+    `execute_many(requests, context)` answers a whole turn, in its order. `restart(died)` gives
+    another process on the same files and the same world: after the first one has died, or beside it.
+    """
 
     handle: Callable[[ToolRequest, ExecutionContext], Any]
     message: Callable[[ToolRequest, Any], str] | None = None
     read: Callable[[list[Any]], list[ToolRequest]] | None = None
+    execute_many: Callable[[list[ToolRequest], ExecutionContext], list[Any]] | None = None
+    restart: Callable[[bool], Subject] | None = None
     lacks: frozenset[str] = frozenset()
 
 
@@ -62,22 +69,28 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Case:
-    """One named case: its script, and the damage that is no damage here (tickets that were meant)."""
+    """One named case: its script, its world, and the damage that is no damage here (tickets that were meant)."""
 
     id: str
     chapter: str
     script: Callable[[Trial], None]
     tickets: int = 0
+    unasked: tuple[str, ...] = ()
+    patience_s: float = 30.0
+
+    def world(self) -> World:
+        """A new world for one run of this case."""
+        return World(unasked=self.unasked, patience_s=self.patience_s)
 
 
 CASES: dict[str, Case] = {}
 
 
-def case(chapter: str, *, tickets: int = 0) -> Callable:
-    """Register a script as a case of this chapter, under the function's name."""
+def case(chapter: str, **options: Any) -> Callable:
+    """Register a script as a case of this chapter, under the function's name. Options are Case's fields."""
 
     def register(script: Callable[[Trial], None]) -> Callable[[Trial], None]:
-        CASES[script.__name__] = Case(script.__name__, chapter, script, tickets)
+        CASES[script.__name__] = Case(script.__name__, chapter, script, **options)
         return script
 
     return register
@@ -128,6 +141,31 @@ class Trial:
             raise Unmet(code, self.got)
         return answer
 
+    def begin_and_stop(self, name: str, arguments: Any) -> None:
+        """Send a request whose body stands still on its way, as in a process that dies there."""
+        request = ToolRequest(provider_id="call_1", name=name, arguments=arguments)
+        threading.Thread(target=self._never_mind, args=(request,), daemon=True).start()
+        self.require(self.world.stopped.wait(_STUCK_S), "the body to begin", "a body that never began")
+
+    def _never_mind(self, request: ToolRequest) -> None:
+        with suppress(BaseException):  # that process is dead: nobody hears what comes of it
+            self.subject.handle(request, everything())
+
+    def another_process(self, *, died: bool) -> None:
+        """Go on with another process on the same files, after the first has died or while it lives."""
+        self.require(self.subject.restart is not None, "another process", "none")
+        self.subject = self.subject.restart(died)
+
+    def expect_turn(self, codes: str, requests: list[ToolRequest]) -> list[Any]:
+        """Send a whole turn. The answers must be as many and have these codes, in order. Gives the answers."""
+        self.expected = codes
+        self.require(self.subject.execute_many is not None, codes, "no answer to a whole turn")
+        answers = self.subject.execute_many(requests, everything())
+        self.got = " ".join(map(code_of, answers))
+        if self.got != codes:
+            raise Unmet(codes, self.got or "nothing")
+        return answers
+
     def untouched(self, *bodies: str) -> None:
         """None of these bodies may have begun since the honest call."""
         ran = [name for name in self.world.ran if name in bodies]
@@ -172,7 +210,7 @@ def run_gauntlet(make: Make, cases: Iterable[Case] | None = None) -> list[Outcom
 
 
 def _judge(make: Make, one: Case) -> Outcome:
-    world = World()
+    world = one.world()
     try:
         subject = make(world)
     except KeyboardInterrupt:

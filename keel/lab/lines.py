@@ -7,18 +7,25 @@ program does it whose author has not thought of the question. `naive` is the lin
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from keel import authorization, output, recovery, rules, validation
+from keel import authorization, idempotency, output, recovery, rules, validation, workers
 from keel.adapters import read_stream, to_call, to_message
 from keel.approval import require_approval
 from keel.contracts import ErrorCode, ExecutionContext, ToolCall, ToolFailure, ToolRequest, ToolResult
-from keel.harness import Harness, answer
+from keel.harness import Harness, answer, replay
+from keel.idempotency import Entry, Ledger, MemoryLedger, SqliteLedger
 from keel.registry import Tool, bind
+from keel.turns import Place, run_turn
+from keel.workers import Pool
 
 from .chapters import BUILT, CHAPTERS, position
 from .gauntlet import Make, Subject
 from .world import World, course_registry, naive_namespace, seeded_mint
+
+Handle = Callable[[ToolRequest, ExecutionContext], Any]
 
 
 def naive(world: World) -> Subject:
@@ -31,7 +38,50 @@ def naive(world: World) -> Subject:
             arguments = json.loads(arguments)
         return namespace[request.name](**arguments)
 
-    return Subject(handle, message=lambda request, returned: json.dumps(_plain(returned)), read=joined)
+    return Subject(
+        handle,
+        message=lambda request, returned: json.dumps(_plain(returned)),
+        read=joined,
+        execute_many=first_done_first(handle, world),
+        restart=lambda died: naive(world),
+    )
+
+
+def first_done_first(handle: Handle, world: World) -> Callable[[list[ToolRequest], ExecutionContext], list[Any]]:
+    """Fire all calls of a turn at once, take the answers as they come, and stop at the first that failed.
+
+    Whoever pairs these with the calls by their place in the list believes that who was asked first
+    is done first; and calls are kept by the model's ids, as if those were never used twice.
+    """
+
+    def execute_many(requests: list[ToolRequest], context: ExecutionContext) -> list[Any]:
+        answers: list[Any] = []
+
+        def ask(request: ToolRequest) -> None:
+            try:
+                answers.append(handle(request, context))
+            except Exception as raised:
+                answers.append(raised)
+            world.answered.release()
+
+        calls = {request.provider_id: request for request in requests}
+        threads = [threading.Thread(target=ask, args=(request,), daemon=True) for request in calls.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return list(_until_failure(answers))
+
+    return execute_many
+
+
+def _until_failure(answers: list[Any]) -> Iterator[Any]:
+    for answered in answers:
+        if isinstance(answered, Exception):
+            raise answered
+        yield answered
+        if isinstance(answered, ToolResult) and not answered.ok:
+            return
 
 
 def joined(chunks: list[Any]) -> list[ToolRequest]:
@@ -48,12 +98,19 @@ def joined(chunks: list[Any]) -> list[ToolRequest]:
 
 def finished(world: World) -> Subject:
     """keel's own Harness over the course's tools, with all that is built so far."""
-    harness = Harness(course_registry(world), mint=seeded_mint())
+    ledger = SqliteLedger(world.folder / "ledger.db")
+    harness = Harness(course_registry(world), ledger=ledger, mint=seeded_mint())
 
     def message(request: ToolRequest, result: ToolResult) -> str:
         return to_message(request, output.capped(result))["content"]
 
-    return Subject(harness.handle, message, whole, lacks=frozenset(CHAPTERS) - BUILT)
+    def restart(died: bool) -> Subject:
+        if died:
+            ledger.leave()
+        return finished(world)
+
+    lacks = frozenset(CHAPTERS) - BUILT
+    return Subject(harness.handle, message, whole, harness.execute_many, restart, lacks=lacks)
 
 
 def whole(chunks: list[Any]) -> list[ToolRequest]:
@@ -70,36 +127,73 @@ def line(upto: str) -> Make:
     return lambda world: _Line(world, upto).subject()
 
 
+def _ledger(world: World, upto: str) -> Ledger | None:
+    """What a line remembers its writes in: nothing, then something that dies with it, then a file."""
+    reached = position(upto)
+    if "07b" in BUILT and reached >= position("07b"):
+        return SqliteLedger(world.folder / "ledger.db")
+    return MemoryLedger() if "07" in BUILT and reached >= position("07") else None
+
+
 class _Line:
     """One straight line through the stages, each either keel's or its naive stand-in."""
 
     def __init__(self, world: World, upto: str):
+        self.world, self.upto = world, upto
         self.reached = position(upto)
         self.registry = course_registry(world)
         self.mint = seeded_mint()
+        self.ledger = _ledger(world, upto)
+        self.pool = Pool()
 
     def subject(self) -> Subject:
-        return Subject(self.handle, self.message, self.read_stream)
+        return Subject(self.handle, self.message, self.read_stream, self.execute_many(), self.restart)
+
+    def restart(self, died: bool) -> Subject:
+        if died and isinstance(self.ledger, SqliteLedger):
+            self.ledger.leave()
+        return _Line(self.world, self.upto).subject()
 
     def built(self, chapter: str) -> bool:
         """Whether this line has what the chapter builds. A stage that does not exist yet is never built."""
         return chapter in BUILT and position(chapter) <= self.reached
 
     def handle(self, request: ToolRequest, context: ExecutionContext) -> ToolResult:
-        call, tool = ToolCall.model_construct(call_id=self.mint(), name=request.name, arguments={}), None
+        call = ToolCall.model_construct(call_id=self.mint(), name=request.name, arguments={})
+        tool = claimed = None
         try:
             call = self.read(request, call.call_id)
             tool = self.lookup(call, context)
             self.check_permission(tool, context)
             values = self.judge(tool, call.arguments)
             self.check_policies(tool, values, context)
+            action = idempotency.name_action(self.ledger, tool, values, context, call)
+            settled = idempotency.recall(self.ledger, action)
+            if settled is not None:
+                return replay(call, settled)
             self.check_rules(tool, values, context)
             require_approval(tool)
+            claimed = self.claim(tool, action)
             returned = self.run(tool, values, context, call)
             data = self.check_output(tool, returned)
+            idempotency.complete(self.ledger, claimed, data)
         except ToolFailure as failure:
+            idempotency.release(self.ledger, claimed, failure)
             return answer(call, tool, error=failure.error)
         return answer(call, tool, data=data)
+
+    def execute_many(self) -> Callable[[list[ToolRequest], ExecutionContext], list[ToolResult]]:
+        if not self.built("08"):
+            return first_done_first(self.handle, self.world)
+
+        def side_by_side(requests: list[ToolRequest], context: ExecutionContext) -> list[ToolResult]:
+            return run_turn(requests, self.place, lambda request: self.handle(request, context), self.pool)
+
+        return side_by_side
+
+    def place(self, request: ToolRequest) -> Place:
+        known = request.name in self.registry
+        return Place.ASIDE if known and self.registry.lookup(request.name).read_only else Place.ALONE
 
     def read(self, request: ToolRequest, call_id: str) -> ToolCall:
         if self.built("02"):
@@ -139,7 +233,12 @@ class _Line:
         if self.built("05"):
             rules.check_rules(tool, values, context)
 
+    def claim(self, tool: Tool, action: idempotency.Action | None) -> Entry | None:
+        return idempotency.claim(self.ledger, tool, action) if self.built("07") else None
+
     def run(self, tool: Tool, values: dict[str, Any], context: ExecutionContext, call: ToolCall) -> Any:
+        if self.built("07"):
+            return workers.run(self.pool, tool, values, context, call.call_id)
         try:
             return tool.call(values, context)
         except KeyboardInterrupt:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +22,7 @@ from pydantic import BaseModel, Field
 from keel.authorization import ExecutionContext, Principal
 from keel.contracts import ToolFailure
 from keel.registry import Tool, ToolRegistry
+from keel.settling import Happened, NotHappened
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 MAX_ROWS = 1000  # what one query may ask for, by the rule of the business
@@ -47,10 +52,16 @@ class World:
     """One desk: its incidents, the tickets made at it, and every mark that was left on it.
 
     `faults` makes a tool misbehave: a function of the tool's arguments that runs at the start of
-    its body and may raise, hang or give a `Wrong` that is returned in the body's place.
+    its body and may raise, hang or give a `Wrong` that is returned in the body's place. A fault of
+    `create_ticket:answer` runs when the ticket is made and nobody has been told yet.
+
+    `unasked` names the writes that run here without a person's approval; `patience_s` is how long
+    this world's tools may take, in seconds.
     """
 
-    def __init__(self):
+    def __init__(self, *, unasked: Iterable[str] = (), patience_s: float = 30.0):
+        self.unasked = frozenset(unasked)
+        self.patience_s = patience_s
         rows = json.loads((DATA / "incidents.json").read_text(encoding="utf-8"))
         self.incidents = {row["incident_id"]: Incident.model_validate(row) for row in rows}
         self.teams = {row["incident_id"]: row["team"] for row in rows}
@@ -59,7 +70,9 @@ class World:
         self.ran: list[str] = []
         self.faults: dict[str, Callable[[dict[str, Any]], Any]] = {}
         self.hanging = threading.Event()  # some body hangs
-        self.released = threading.Event()  # whoever hangs may go on
+        self.stopped = threading.Event()  # some body stands still, as in a process that was killed
+        self.answered = threading.Semaphore(0)  # counts answers, where whoever answers counts them
+        self.released = threading.Event()  # whoever hangs or stands still may go on
 
     def enter(self, name: str, **arguments: Any) -> Wrong | None:
         """What every body does first: note that it began, then suffer the fault of this world, if any."""
@@ -72,6 +85,18 @@ class World:
         """What a body does that will not come back: wait until somebody releases this world."""
         self.hanging.set()
         self.released.wait(60)
+
+    def stop(self) -> None:
+        """What a body does whose process dies here: it goes no further, and tells nobody."""
+        self.stopped.set()
+        self.released.wait(60)
+
+    @cached_property
+    def folder(self) -> Path:
+        """A folder of this world's own, for what outlives a process. Removed with the world."""
+        made = tempfile.mkdtemp(prefix="keel-world-")
+        weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+        return Path(made)
 
     def shows(self) -> str:
         """What was done to this world, in one line."""
@@ -150,6 +175,21 @@ def same_team(world: World) -> Callable[..., bool]:
     return own_team
 
 
+def one_ticket_each(values: dict[str, Any], context: ExecutionContext) -> str:
+    """A key: an incident gets one ticket, in whatever words and however often it is asked for."""
+    return f"ticket:{values['incident_id']}"
+
+
+def ticket_status(world: World) -> Callable[..., Happened | NotHappened]:
+    """A status check: is there a ticket for this incident?"""
+
+    def look(values: dict[str, Any], context: ExecutionContext) -> Happened | NotHappened:
+        found = [ticket for ticket in world.tickets if ticket.incident_id == values["incident_id"]]
+        return Happened(found[0]) if found else NotHappened()
+
+    return look
+
+
 def few_rows(values: dict[str, Any], context: ExecutionContext) -> str | None:
     """A rule: the database serves a thousand rows at a time."""
     if 1 <= values["limit"] <= MAX_ROWS:
@@ -157,28 +197,32 @@ def few_rows(values: dict[str, Any], context: ExecutionContext) -> str | None:
     return f"limit: {values['limit']} rows cannot be asked for at once. Ask for 1 to {MAX_ROWS}."
 
 
-def course_registry(world: World, *, unasked: tuple[str, ...] = ()) -> ToolRegistry:
+def course_registry(world: World, *, unasked: Iterable[str] = ()) -> ToolRegistry:
     """The course's tools over one world. Writes named in `unasked` run without a person's approval."""
     registry, function = ToolRegistry(), bodies(world)
     own_team = same_team(world)
-    read = {"version": "1.0", "read_only": True, "timeout_s": None}
+    read = {"version": "1.0", "read_only": True}
     registry.tool(
         function["lookup_incident"],
         permission="incidents:read",
         policies=[own_team],
         errors=["incident_not_found"],
+        timeout_s=world.patience_s,
         **read,
     )
-    registry.tool(function["query_data"], permission="data:read", rules=[few_rows], **read)
-    registry.tool(function["add"], **read)
-    registry.tool(function["double"], **read)
+    registry.tool(function["query_data"], permission="data:read", rules=[few_rows], timeout_s=world.patience_s, **read)
+    registry.tool(function["add"], timeout_s=None, **read)
+    registry.tool(function["double"], timeout_s=None, **read)
     registry.tool(
         function["create_ticket"],
         version="1.0",
         permission="tickets:write",
         destructive=False,
         policies=[own_team],
-        needs_approval="create_ticket" not in unasked,
+        needs_approval="create_ticket" not in {*unasked, *world.unasked},
+        timeout_s=world.patience_s,
+        idempotency_key=one_ticket_each,
+        check_status=ticket_status(world),
     )
     return registry
 
