@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
+from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
@@ -52,10 +53,22 @@ def _plain_object(value: Any) -> Any:
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, set | frozenset):
         return sorted((_plain(item) for item in value), key=canonical)
+    if isinstance(value, Decimal) and value.is_finite():
+        return _plain_decimal(value)
+    if hasattr(value, "get_secret_value"):  # dumped, all secrets are the same row of asterisks
+        return _plain(value.get_secret_value())
     plain = to_jsonable_python(value)
     if type(plain) is type(value):
         raise TypeError(f"{type(value).__name__} has no canonical form")
     return _plain(plain)
+
+
+def _plain_decimal(value: Decimal) -> str:
+    """Digits and exponent without zeros at the end: 1, 1.0 and 1e0 are one number, and no digit is lost."""
+    sign, digits, exponent = value.as_tuple()
+    text = "".join(map(str, digits)).lstrip("0")
+    short = text.rstrip("0")
+    return f"{'-' * sign}{short}e{exponent + len(text) - len(short)}" if short else "0e0"
 
 
 def _key(key: Any) -> str:

@@ -110,6 +110,8 @@ def after_end(now: Entry, claim: Entry, state: State, outcome: str | None, retur
 
 
 _working: set[str] = set()  # tokens of this process whose body may still be running
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_working.clear)
 
 
 def begun(token: str) -> None:

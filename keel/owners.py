@@ -42,16 +42,16 @@ class Seat:
             return False
 
     def lives(self, number: int) -> bool:
-        """Whether the process of this number lives. In doubt it does."""
-        if number == self.number or not self.intact:
+        """Whether the process of this number, another one, lives. In doubt it does."""
+        if not self.intact:
             return True
         try:
             return not self._ask(self._descriptor, number)
         except OSError:
             return True
 
-    def leave(self) -> None:
-        """Close the file, in a forked child: the lock is its parent's, and must not last as long as the child."""
+    def close(self) -> None:
+        """Close the file, if other code has not done so."""
         if self.intact:
             os.close(self._descriptor)
 
@@ -79,6 +79,18 @@ def seat_at(path: str) -> Seat:
         return _seats.setdefault(seat.file, seat)
 
 
+def ours(number: int) -> bool:
+    """Whether this is a number of this very process, in whatever file."""
+    return any(seat.number == number for seat in list(_seats.values()))
+
+
+def leave(seat: Seat) -> None:
+    """Give this seat up, as the process's end would. The process goes on, and gets a new one when it needs it."""
+    with _lock:
+        _seats.pop(seat.file, None)
+        seat.close()
+
+
 def identity(file: str | int) -> tuple[int, int]:
     """What tells one file from another, by path or descriptor. Raises OSError."""
     found = os.stat(file)
@@ -86,11 +98,12 @@ def identity(file: str | int) -> tuple[int, int]:
 
 
 def _stand_up() -> None:
+    """In a forked child: the locks are its parent's, and must not last as long as the child."""
     global _lock
     _lock = threading.Lock()  # the old one may be held by a thread that is not here
     for seat in _seats.values():
         with suppress(OSError):
-            seat.leave()
+            seat.close()
     _seats.clear()
 
 

@@ -13,7 +13,7 @@ from .adapters import printable
 from .contracts import ExecutionContext, Principal, ToolFailure
 from .ledger import UNSETTLED, Entry, Ledger, State
 from .output import check_output
-from .registry import Tool, ToolRegistry
+from .registry import DEFAULT_TIMEOUT_S, Tool, ToolRegistry
 from .validation import validate
 from .workers import Pool
 
@@ -75,8 +75,8 @@ def _look_into(ledger: Ledger, registry: ToolRegistry, pool: Pool, entry: Entry,
         why = "not seen yet, but its body may still be running"
     elif isinstance(answer, NotHappened):
         after, why = State.FREE, "the world shows that it did not happen"
-    elif answer.why:
-        why = answer.why
+    elif isinstance(answer.why, str) and answer.why:
+        why = printable(answer.why)
     if after is entry.state or not ledger.settle(entry, after, outcome, f"reconciled: {why}"):
         return Settled(entry, entry.state, entry.state, why)
     return Settled(entry, entry.state, after, why)
@@ -90,23 +90,35 @@ def _ask(pool: Pool, tool: Tool, entry: Entry, extra: Mapping[str, Any]) -> Answ
     """What the tool's own check says; whatever else comes of it tells nothing."""
     if tool.check_status is None:
         return CannotTell("the tool has no check_status")
-    caller = json.loads(entry.caller)
-    run_id = caller.pop("run_id")
-    principal = Principal(id=caller["principal"], permissions=caller["permissions"], teams=caller["teams"])
-    context = ExecutionContext(
-        principal=principal, run_id=run_id, call_id=entry.call_id, idempotency_key=entry.key, extra=dict(extra)
-    )
     try:
+        context = _context(entry, extra)
         values = validate(tool, json.loads(entry.arguments))
         job = pool.start(lambda: tool.check_status(values, context))
     except ToolFailure as failure:
         return CannotTell(failure.error.message)
-    if not job.wait(tool.timeout_s):
+    except (ValueError, KeyError, TypeError):
+        return CannotTell("its entry cannot be read")
+    if not job.wait(tool.timeout_s or DEFAULT_TIMEOUT_S):
         return CannotTell("check_status took too long")
     if job.raised is not None:
         return CannotTell(f"check_status broke ({type(job.raised).__name__})")
-    answer = job.returned() if job.returned is NotHappened or job.returned is CannotTell else job.returned
+    answer = job.returned
+    if any(answer is kind for kind in (Happened, NotHappened, CannotTell)):
+        answer = answer()
     return answer if isinstance(answer, Answer) else CannotTell("check_status gave no answer that it may give")
+
+
+def _context(entry: Entry, extra: Mapping[str, Any]) -> ExecutionContext:
+    """Who asked, in which run, as it was when the write began."""
+    caller = json.loads(entry.caller)
+    principal = Principal(id=caller["principal"], permissions=caller["permissions"], teams=caller["teams"])
+    return ExecutionContext(
+        principal=principal,
+        run_id=caller["run_id"],
+        call_id=entry.call_id,
+        idempotency_key=entry.key,
+        extra=dict(extra),
+    )
 
 
 def _outcome(tool: Tool, data: Any) -> str:
@@ -120,7 +132,8 @@ def _outcome(tool: Tool, data: Any) -> str:
 def settle_by_hand(ledger: Ledger, tool: Tool | None, entry: Entry, answer: Answer, reason: str) -> bool:
     """A person's word on an entry: Happened or NotHappened, and why they know. False if it changed meanwhile.
 
-    Raises ValueError for an entry that is settled already, for CannotTell, and for no reason.
+    Raises ValueError for an entry that is settled already, for NotHappened while its body may still
+    be running, for CannotTell, and for no reason.
     """
     if entry.state not in UNSETTLED:
         raise ValueError(f"this entry is settled already: {entry.state}")
@@ -129,6 +142,8 @@ def settle_by_hand(ledger: Ledger, tool: Tool | None, entry: Entry, answer: Answ
     if not reason.strip():
         raise ValueError("say how you know: the reason is kept for whoever reads this later")
     if isinstance(answer, NotHappened):
+        if _may_still_happen(entry):
+            raise ValueError("its body may still be running: wait for it, or end its process first")
         return ledger.settle(entry, State.FREE, None, f"settled by hand: {printable(reason)}")
     outcome = to_json({"data": answer.data}).decode() if tool is None else _outcome(tool, answer.data)
     return ledger.settle(entry, State.DONE, outcome, f"settled by hand: {printable(reason)}")

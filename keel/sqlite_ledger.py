@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from .ledger import UNSETTLED, Entry, LedgerUnavailable, State, after_end, begun, over, working
-from .owners import Seat, identity, seat_at
+from .owners import Seat, identity, leave, ours, seat_at
 
 APPLICATION_ID = 0x6B65656C  # "keel", so that another program's file is not taken for a ledger
 SCHEMA_VERSION = 1
@@ -104,8 +104,11 @@ class SqliteLedger:
         return iter(self._with_db(self._entries, states or tuple(State)))
 
     def leave(self) -> None:
-        """Let all claims of this process in this file read as those of a dead one: see `keel.owners.leave`."""
-        owners.leave(self._owners)
+        """Let all claims of this process in this file read as those of a dead one. For drills and tests."""
+        with self._lock:
+            self._close()
+            if self._seat is not None:
+                leave(self._seat)
 
     def _recall(self, db: sqlite3.Connection, key: str) -> Entry | None:
         row = db.execute(_RECALL, (key,)).fetchone()
@@ -168,7 +171,7 @@ class SqliteLedger:
         return entry._replace(live=self._lives(entry)) if entry.state in UNSETTLED else entry
 
     def _lives(self, entry: Entry) -> bool:
-        return working(entry.token) or (entry.owner != self._seat.number and self._seat.lives(entry.owner))
+        return working(entry.token) if ours(entry.owner) else self._seat.lives(entry.owner)
 
     def _with_db(self, do: Callable[..., Any], *arguments: Any) -> Any:
         """Do something with the open file, alone. Raises LedgerUnavailable for whatever goes wrong with it."""
