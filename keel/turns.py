@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 
 from .contracts import ErrorCode, ToolCall, ToolError, ToolFailure, ToolResult
@@ -30,9 +31,11 @@ def run_turn(
     execute: Execute,
     pool: Pool,
     cancel: threading.Event | None = None,
+    version: Callable[[ToolCall], str | None] = lambda call: None,
 ) -> list[ToolResult]:
     """Execute the calls of a turn; what is a result already stays as it is.
 
+    Once `cancel` is set, what has not begun is answered `cancelled`, with the tool's `version`.
     A call that is ALONE waits for all before it, and all after it wait for it. Results are kept by
     the call's place in the turn: two calls may carry the same id, and neither order nor name of
     what finishes says whose answer it is.
@@ -41,7 +44,7 @@ def run_turn(
 
     def answer(at: int) -> None:
         gave_up = cancel is not None and cancel.is_set()
-        answers[at] = _cancelled(turn[at]) if gave_up else execute(turn[at])
+        answers[at] = _cancelled(turn[at], version(turn[at])) if gave_up else execute(turn[at])
 
     together: dict[Place, list[int]] = {Place.HERE: [], Place.ASIDE: []}
     for at, one in enumerate(turn):
@@ -74,11 +77,9 @@ def _side_by_side(together: dict[Place, list[int]], answer: Callable[[int], None
 
     jobs = []
     try:
-        for _ in range(min(len(waiting) - (not here), WIDTH)):
-            jobs.append(pool.start(take_turns))
-    except ToolFailure:  # no worker to be had: this thread does them all, and each says so for itself
-        pass
-    try:
+        with suppress(ToolFailure):  # no worker to be had: this thread does them all, and each says so for itself
+            for _ in range(min(len(waiting) - (not here), WIDTH)):
+                jobs.append(pool.start(take_turns))
         for at in here:
             answer(at)
         take_turns()
@@ -91,6 +92,6 @@ def _side_by_side(together: dict[Place, list[int]], answer: Callable[[int], None
             raise job.raised
 
 
-def _cancelled(call: ToolCall) -> ToolResult:
+def _cancelled(call: ToolCall, version: str | None) -> ToolResult:
     error = ToolError(code=ErrorCode.CANCELLED, message="The caller gave up before this call began. Nothing ran.")
-    return ToolResult(call_id=call.call_id, tool_name=call.name, tool_version=None, ok=False, error=error)
+    return ToolResult(call_id=call.call_id, tool_name=call.name, tool_version=version, ok=False, error=error)

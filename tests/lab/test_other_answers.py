@@ -25,11 +25,11 @@ def test_a_right_answer_in_another_style_passes(name, answer):
 def test_a_wrong_answer_is_told_its_own_consequence(name, answer, told):
     result = judge(find(name), answer)
     assert result.outcome == "wrong"
-    assert result.consequence == words(f"ch{name[:2]}.exercise.{name}.{told}"), result.text
+    assert result.consequence == words(f"ch{find(name).chapter}.exercise.{name}.{told}"), result.text
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=FILES)
 def test_every_exercise_of_a_chapter_has_other_answers(chapter):
-    own = [exercise.id for exercise in all_exercises()[chapter.__name__[-2:]]]
+    own = [exercise.id for exercise in all_exercises()[chapter.__name__.rpartition(".ch")[2]]]
     assert sorted(chapter.RIGHT) == sorted(chapter.WRONG) == own
     assert all(len(answers) >= 3 for answers in (*chapter.RIGHT.values(), *chapter.WRONG.values()))

@@ -95,7 +95,9 @@ class _Desk:
         return outcome(lambda: answer(self.ledger, key, copy.deepcopy(arguments), self.effect))
 
 
-def _once_case(name: str, *calls: tuple[str, dict[str, Any]], said: list[Any], tickets: int, tells: bool = True) -> Case:
+def _once_case(
+    name: str, *calls: tuple[str, dict[str, Any]], said: list[Any], tickets: int, tells: bool = True
+) -> Case:
     """Some calls over one ledger, none of which breaks. Seen: what each came to, and the tickets made."""
 
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
@@ -107,7 +109,7 @@ def _once_case(name: str, *calls: tuple[str, dict[str, Any]], said: list[Any], t
 
 
 def _broken_case(name: str, tickets: int) -> Case:
-    """The first call breaks in its effect, and is made twice more. Seen: what the later ones came to, and the tickets."""
+    """The first call breaks in its effect, and is made twice more. Seen: what those came to, and the tickets."""
 
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
         desk = _Desk(name)
@@ -216,11 +218,14 @@ def ticket_key_joined(values, context):
 
 
 # What gives something else each time, or in each process: by these names code asks for it.
-_CHANGING = frozenset(
-    "hash time time_ns monotonic perf_counter datetime date now utcnow today uuid1 uuid4 random randint getrandbits "
-    "token_hex token_bytes token_urlsafe secrets urandom getpid".split()
-)
-_SEPARATORS = (":", "-", "_", "/", "|", ",", ";", ".", "#", "+", " ", ", ", "::", "\n", "\t", "\0", "\x1f", "", "'", '"')
+_CHANGING = {
+    "hash", "time", "time_ns", "monotonic", "perf_counter", "datetime", "date", "now", "utcnow", "today", "uuid1",
+    "uuid4", "random", "randint", "getrandbits", "token_hex", "token_bytes", "token_urlsafe", "secrets", "urandom",
+    "getpid",
+}  # fmt: skip
+_SEPARATORS = (
+    ":", "-", "_", "/", "|", ",", ";", ".", "#", "+", " ", ", ", "::", "\n", "\t", "\0", "\x1f", "", "'", '"', "', '",
+)  # fmt: skip
 
 
 def _context(run_id: str = "run-1", call_id: str = "c-1") -> ExecutionContext:
@@ -232,7 +237,7 @@ def _ticket(title: str, incident_id: str) -> dict[str, str]:
 
 
 def _changing_names(answer: Any) -> list[str]:
-    """The names in an answer's own code, inner functions too, that stand for the clock, for chance or for the process."""
+    """The names in an answer's own code, inner functions too, that stand for a clock, for chance or for a process."""
 
     def names(code: CodeType) -> Iterator[str]:
         yield from code.co_names
@@ -310,7 +315,9 @@ TICKET_KEY = Exercise(
             _ASKED,
             _context("run-2", "c-7"),
         ),
-        _same_case("other_order", f"ticket_key({show(_ASKED)}, …); ticket_key({show(_TURNED)}, …)", _TURNED, _context()),
+        _same_case(
+            "other_order", f"ticket_key({show(_ASKED)}, …); ticket_key({show(_TURNED)}, …)", _TURNED, _context()
+        ),
         _joined_case(),
     ),
     mistakes=(
@@ -347,31 +354,25 @@ def book_ticket_solution(title, context, service):
                 raise
 
 
-def book_ticket_new_key(title, context, service):
+def _three_times(send):
     for left in (2, 1, 0):
         try:
-            return service.book(title, key=f"{context.idempotency_key}-{left}")
+            return send(left)
         except ConnectionResetError:
             if not left:
                 raise
+
+
+def book_ticket_new_key(title, context, service):
+    return _three_times(lambda left: service.book(title, key=f"{context.idempotency_key}-{left}"))
 
 
 def book_ticket_no_key(title, context, service):
-    for left in (2, 1, 0):
-        try:
-            return service.book(title)
-        except ConnectionResetError:
-            if not left:
-                raise
+    return _three_times(lambda left: service.book(title))
 
 
 def book_ticket_unread_field(title, context, service):
-    for left in (2, 1, 0):
-        try:
-            return service.book(title, idempotency_key=context.idempotency_key)
-        except ConnectionResetError:
-            if not left:
-                raise
+    return _three_times(lambda left: service.book(title, idempotency_key=context.idempotency_key))
 
 
 def book_ticket_unbounded(title, context, service):
@@ -381,7 +382,7 @@ def book_ticket_unbounded(title, context, service):
 
 
 def book_ticket_by_title(title, context, service):
-    return book_ticket_solution(title, context.model_copy(update={"idempotency_key": title}), service)
+    return _three_times(lambda left: service.book(title, key=title))
 
 
 TOO_MANY = 25

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from keel.contracts import ToolFailure
-from keel.lab.exercises.model import Case, Exercise, Mistake, outcome
+from keel.lab.exercises.model import Case, Exercise, Mistake, Trial, outcome
 from keel.ledger import Entry, State
 from keel.settling import Answer, CannotTell, Happened, NotHappened
 
@@ -63,14 +62,6 @@ def durable_write_calls_done(disk, memory, effect):
     return entry.get("ticket")
 
 
-def durable_write_asks_once(disk, memory, effect):
-    entry = disk.read()
-    if entry == {"state": "running"}:
-        disk.write(None)
-    disk.read = lambda: entry
-    return durable_write_solution(disk, memory, effect)
-
-
 class _Killed(BaseException):
     """The process ends here. Not an Exception, so that `except Exception` lets it out."""
 
@@ -78,8 +69,8 @@ class _Killed(BaseException):
 class _Machine:
     """A disk, a memory and a desk for tickets. `kill_at` names the step at which its process is killed, once.
 
-    The steps are `claim` (the first write to the disk, before it is there), `request` (the effect, before the ticket
-    is made), `answer` (the same, after it) and `end` (the first write to the disk after the effect, once it is there).
+    `before_the_claim` is the first write to the disk, before it is there; `before_the_effect` and `after_the_effect`
+    are before and after the ticket is made; `while_it_ends` is the first write after that, once it is there.
     """
 
     def __init__(self, kill_at: str = ""):
@@ -97,9 +88,9 @@ class _Machine:
         if not self.began:
             self.claim = "disk" if self.on_disk is not None else "memory" if self.in_memory is not None else "nowhere"
         self.began = True
-        self.step("request")
+        self.step("before_the_effect")
         self.tickets += 1
-        self.step("answer")
+        self.step("after_the_effect")
         return f"T-{self.tickets}"
 
     def start(self, answer: Callable[..., Any]) -> Any:
@@ -122,16 +113,16 @@ class _Disk:
         self._machine, self._wrote = machine, False
 
     def read(self) -> Any:
-        self._machine.step("read")
+        self._machine.step("disk")
         return copy.deepcopy(self._machine.on_disk)
 
     def write(self, entry: Any) -> None:
         machine = self._machine
-        machine.step("read" if self._wrote else "claim")
+        machine.step("disk" if self._wrote else "before_the_claim")
         self._wrote = True
         machine.on_disk = copy.deepcopy(entry)
         if machine.began:
-            machine.step("end")
+            machine.step("while_it_ends")
 
 
 class _Memory:
@@ -156,13 +147,13 @@ def _durable_case(name: str, kill_at: str, starts: int, said: list[Any], tickets
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
         machine = _Machine(kill_at)
         got = [machine.start(answer) for _ in range(starts)]
-        if kill_at == "end":
+        if kill_at == "while_it_ends":
             got = ["true" if one in (_TICKET, _UNKNOWN) else one for one in got]
         return {"starts": got, "tickets": machine.tickets, "claim_before_effect": machine.claim}
 
-    shown = "durable_write(disk, memory, effect)  # " + (f"killed: {name}" if kill_at else "not killed")
-    more = f", {starts} starts" if starts > 1 else ""
-    return Case(name, shown + more, run, {"starts": said, "tickets": tickets, "claim_before_effect": claim})
+    starting = f"{starts} start{'s' * (starts > 1)}"
+    shown = f"durable_write(disk, memory, effect)  # {starting}" + (f", killed {kill_at}" if kill_at else "")
+    return Case(name, shown, run, {"starts": said, "tickets": tickets, "claim_before_effect": claim})
 
 
 _TICKET, _UNKNOWN = {"returned": "T-1"}, {"raised": "outcome_unknown"}
@@ -174,11 +165,11 @@ DURABLE_WRITE = Exercise(
     stub=durable_write_stub,
     solution=durable_write_solution,
     cases=(
-        _durable_case("after_the_effect", "answer", 2, ["killed", _UNKNOWN], 1),
-        _durable_case("before_the_effect", "request", 2, ["killed", _UNKNOWN], 0),
-        _durable_case("called_once_more", "answer", 4, ["killed", _UNKNOWN, _UNKNOWN, _UNKNOWN], 1),
-        _durable_case("before_the_claim", "claim", 2, ["killed", _TICKET], 1),
-        _durable_case("while_it_ends", "end", 3, ["killed", "true", "true"], 1),
+        _durable_case("after_the_effect", "after_the_effect", 2, ["killed", _UNKNOWN], 1),
+        _durable_case("before_the_effect", "before_the_effect", 2, ["killed", _UNKNOWN], 0),
+        _durable_case("called_once_more", "after_the_effect", 4, ["killed", _UNKNOWN, _UNKNOWN, _UNKNOWN], 1),
+        _durable_case("before_the_claim", "before_the_claim", 2, ["killed", _TICKET], 1),
+        _durable_case("while_it_ends", "while_it_ends", 3, ["killed", "true", "true"], 1),
         _durable_case("once", "", 1, [_TICKET], 1),
         _durable_case("twice", "", 2, [_TICKET, _TICKET], 1),
     ),
@@ -198,7 +189,11 @@ DURABLE_WRITE = Exercise(
             durable_write_reruns,
             lambda first, _: first.got["claim_before_effect"] == "disk" and first.got["tickets"] == 2,
         ),
-        Mistake("calls_done", durable_write_calls_done, lambda first, _: "returned" in first.got["starts"][1]),
+        Mistake(
+            "calls_done",
+            durable_write_calls_done,
+            lambda first, _: first.got["starts"][0] == "killed" and "returned" in first.got["starts"][1],
+        ),
     ),
 )
 
@@ -248,6 +243,10 @@ def _settle_case(name: str, state: State, answer: Answer, becomes: State, may_st
     return Case(name, shown, lambda judge: judge(state, may_still_run, answer), str(becomes))
 
 
+def _is(trial: Trial, name: str, state: State) -> bool:
+    return trial.case.name == name and trial.got == state
+
+
 _MADE, _NONE, _SILENT = Happened({"ticket_id": "T-1"}), NotHappened(), CannotTell("the ticket system does not answer")
 
 SETTLE = Exercise(
@@ -274,13 +273,13 @@ SETTLE = Exercise(
     mistakes=(
         Mistake("unknown_is_failed", settle_unknown_is_failed, lambda first, _: first.got == State.FAILED),
         Mistake("absent_is_done", settle_absent_is_done, lambda _, trials: trials["not_happened"].got == State.DONE),
-        Mistake("frees_unsure", settle_frees_unsure, lambda first, _: first.case.name == "cannot_tell" and _frees(first)),
+        Mistake("frees_unsure", settle_frees_unsure, lambda first, _: _is(first, "cannot_tell", State.FREE)),
         Mistake(
             "unsure_is_done",
             settle_unsure_is_done,
-            lambda first, _: first.case.name == "cannot_tell" and first.got == State.DONE,
+            lambda first, _: _is(first, "cannot_tell", State.DONE),
         ),
-        Mistake("frees_running", settle_frees_running, lambda first, _: first.case.name == "not_yet" and _frees(first)),
+        Mistake("frees_running", settle_frees_running, lambda first, _: _is(first, "not_yet", State.FREE)),
         Mistake(
             "decides_conflicts",
             settle_decides_conflicts,
@@ -288,11 +287,6 @@ SETTLE = Exercise(
         ),
     ),
 )
-
-
-def _frees(trial: Any) -> bool:
-    return trial.got == State.FREE
-
 
 # --- 07b-c: what is known, and what comes back ----------------------------------------------------------------------
 
@@ -302,10 +296,9 @@ def name_state_stub(entry, age_s, tickets): ...
 
 def name_state_solution(entry, age_s, tickets):
     live = entry is not None and entry.live
+    known = "may_happen" if live else "not_happened"
     if tickets:
         known = "happened" if tickets == 1 else "twice"
-    else:
-        known = "may_happen" if live else "not_happened"
     if entry is None or entry.state is State.FREE:
         return known, "run"
     if entry.state is State.RUNNING and live:
