@@ -3,6 +3,7 @@
 #   make lab            make the environment and open JupyterLab on the first chapter
 #   make test           run the tests and all chapters, without a key and without a network
 #   make test-browser   run the chapters in a real JupyterLab in Chromium
+#   make soak           run the tests that take minutes: a thousand killed writers
 #   make notebooks      run chapters from top to bottom and write them back: make notebooks CH="00 01" CHECK=1
 #   make lint           ruff, over notebooks too
 #   make bench          measure what the harness costs
@@ -18,7 +19,7 @@ ARGS ?=
 CH ?=
 CHECK ?=
 
-.PHONY: help lab test test-browser lint notebooks bench local-model doctor lock clean
+.PHONY: help lab test test-browser soak lint notebooks bench local-model doctor lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -26,7 +27,7 @@ help:
 lab:
 	@$(PYTHON) bootstrap.py lab $(ARGS)
 
-test test-browser lint bench local-model lock:
+test test-browser soak lint bench local-model lock:
 	@$(PYTHON) bootstrap.py $@ -- $(ARGS)
 
 notebooks:

@@ -720,6 +720,13 @@ def test(place, arguments):
     return close(outcomes)
 
 
+def soak(place, arguments):
+    """Kill writers in the middle, a thousand times: the tests of the harness that take minutes."""
+    ensure_environment(place)
+    options = ["-m", "soak", "tests/harness", *strip_dashes(arguments)]
+    return close([run_pytest(place, "soak", options, test_environ())])
+
+
 def find_chromium():
     """Return the path of a Chromium or Chrome, or None."""
     names = [os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
@@ -903,6 +910,7 @@ COMMANDS = {
     "lab": lab,
     "test": test,
     "test-browser": test_browser,
+    "soak": soak,
     "lint": lint,
     "notebooks": notebooks,
     "bench": bench,

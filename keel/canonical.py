@@ -19,7 +19,7 @@ def canonical(value: Any) -> str:
 
     Takes what a judge gives: JSON values, and the dates, decimals, enums, sets and models that a
     signature makes of them. Integers are written in full and never pass through a double, text
-    stands as it is. Raises ValueError for NaN and infinities, TypeError for what JSON cannot carry.
+    stands as it is. Raises ValueError or TypeError for what JSON cannot carry, NaN and infinities among it.
 
     Sorted keys and no spaces are what RFC 8785 does too; but it writes numbers as doubles, so that
     2**53 and 2**53 + 1 would be one value there. Here they are two.
@@ -55,8 +55,6 @@ def _plain_object(value: Any) -> Any:
         return sorted((_plain(item) for item in value), key=canonical)
     if isinstance(value, Decimal) and value.is_finite():
         return _plain_decimal(value)
-    if hasattr(value, "get_secret_value"):  # dumped, all secrets are the same row of asterisks
-        return _plain(value.get_secret_value())
     plain = to_jsonable_python(value)
     if type(plain) is type(value):
         raise TypeError(f"{type(value).__name__} has no canonical form")

@@ -7,48 +7,36 @@ ledger that the process has left, and a new harness on the same file.
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from keel.contracts import ToolRequest, ToolResult
 from keel.harness import Harness
-from keel.ledger import Entry, MemoryLedger, State
+from keel.ledger import Entry, State
 from keel.settling import Happened, NotHappened
-from keel.sqlite_ledger import SqliteLedger
 
 from .catalogue import words
+from .standing import StandingBody, TellingFile, TellingMemory, break_off
 from .world import Ticket, World, course_registry, everything, seeded_mint
 
-TICKET = {"title": "login returns 502", "incident_id": "INC-001"}
-REWORDED = {**TICKET, "title": "nobody can log in"}
+TICKET = ToolRequest(name="create_ticket", arguments={"title": "login returns 502", "incident_id": "INC-001"})
+REWORDED = ToolRequest(name="create_ticket", arguments={"title": "nobody can log in", "incident_id": "INC-001"})
+BEFORE, AFTER = "create_ticket", "create_ticket:answer"  # places in the world: before the effect, and after it
 PATIENCE_S = 0.1  # where a body hangs
 NO_LIMIT_S = 86_400.0  # where none does: a busy machine must not make a timeout of its own
 
-# Where in the world a step makes the body break off or stand still.
-_PLACES = {
-    "lose_request": "create_ticket",
-    "lose_answer": "create_ticket:answer",
-    "hang": "create_ticket",
-    "kill_before": "create_ticket",
-    "kill_after": "create_ticket:answer",
-    "elsewhere": "create_ticket",
-}
+_SEND, _TROUBLE = ("call", "reword"), ("lose_request", "lose_answer", "hang")
+_DEATHS = ("kill_before", "kill_after", "elsewhere")
+_CURES = ("restart", "reconcile", "settle_happened", "settle_not_happened")
 # The steps of each chapter, as they are offered.
 GROUPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "07": {
-        "send": ("call", "reword"),
-        "trouble": ("lose_request", "lose_answer", "hang"),
-        "after": ("release", "start_over"),
-    },
-    "07b": {
-        "send": ("call", "reword"),
-        "trouble": tuple(_PLACES),
-        "after": ("release", "restart", "reconcile", "settle_happened", "settle_not_happened", "start_over"),
-    },
+    "07": {"send": _SEND, "trouble": _TROUBLE, "after": ("release", "start_over")},
+    "07b": {"send": _SEND, "trouble": _TROUBLE + _DEATHS, "after": ("release", *_CURES, "start_over")},
 }
 STEPS = {chapter: tuple(step for group in groups.values() for step in group) for chapter, groups in GROUPS.items()}
+
+_Heard = tuple[str | None, str]  # the code of an answer, and what was heard in words
 
 
 @dataclass(frozen=True)
@@ -65,16 +53,16 @@ class Kept:
 
 @dataclass(frozen=True)
 class Step:
-    """One step and how things stand after it.
+    """One step and how things stand after it: what the ledger has, which tickets there are, how often the body began.
 
-    `code` is None where no call was answered, `entry` where the ledger has none. `sense` is False
-    for a step that makes no sense now: `answer` says why, and nothing was changed.
+    `code` is "ok" or an error's, None where no call was answered; `heard` says it in words. `sense` is
+    False for a step that makes no sense now: then `heard` says why, and nothing was changed.
     """
 
     name: str
     done: str
-    answer: str
     code: str | None
+    heard: str
     entry: Kept | None
     tickets: tuple[str, ...]
     began: int
@@ -82,64 +70,7 @@ class Step:
 
 
 class _NoSense(Exception):
-    """Raised by a step that makes no sense now; its text says why."""
-
-
-class _Telling:
-    """A ledger that tells when an end was written, so that nobody has to guess how long that takes."""
-
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
-        self.told = threading.Event()
-
-    def end(self, *arguments: Any, **more: Any) -> None:
-        try:
-            super().end(*arguments, **more)
-        finally:
-            self.told.set()
-
-
-class _Memory(_Telling, MemoryLedger):
-    pass
-
-
-class _File(_Telling, SqliteLedger):
-    pass
-
-
-class _Body:
-    """A body that stands still until it is let go. One whose process died then ends, and does nothing more."""
-
-    def __init__(self, ledger: _Memory | _File):
-        self.ledger = ledger
-        self.stands, self.go, self.answered = threading.Event(), threading.Event(), threading.Event()
-        self.dead = False
-        self.result: ToolResult | None = None
-        self.waited_for = False
-
-    def stand(self, arguments: dict[str, Any]) -> None:
-        self.stands.set()
-        self.go.wait()
-        if self.dead:
-            raise SystemExit
-
-    def send(self, harness: Harness) -> None:
-        """Send the call from a process of its own, and come back when its body stands still."""
-
-        def wait() -> None:
-            self.result = harness.handle(_request(TICKET), everything())
-            self.answered.set()
-            self.stands.set()  # in case that it never came to its body
-
-        self.waited_for = True
-        threading.Thread(target=wait, name="keel-drill", daemon=True).start()
-        self.stands.wait()
-
-    def let_go(self) -> None:
-        """Let it run to its end, and come back when the ledger knows."""
-        self.ledger.told.clear()
-        self.go.set()
-        (self.answered if self.waited_for else self.ledger.told).wait()
+    """Raised by a step that makes no sense now. Its text says why."""
 
 
 class Drill:
@@ -157,129 +88,111 @@ class Drill:
         if name not in self.steps:
             raise ValueError(f"chapter {self.chapter} has no step {name!r}; there are {', '.join(self.steps)}")
         try:
-            code, answer = getattr(self, f"_{name}")()
+            return self._stands(name, *_MOVES[name](self))
         except _NoSense as why:
             return self._stands(name, None, str(why), sense=False)
-        return self._stands(name, code, answer)
 
     def close(self) -> None:
         """End what still stands, and let go of the files."""
         for body in self._bodies:
-            if not body.go.is_set():
+            if not body.let_go:
                 body.dead = True
-                body.let_go()
-        for ledger in {id(one): one for one in [self._ledger, *(body.ledger for body in self._bodies)]}.values():
-            if isinstance(ledger, SqliteLedger):
+                body.go()
+        for ledger in [*(body.ledger for body in self._bodies), self._ledger]:
+            if isinstance(ledger, TellingFile):
                 ledger.leave()
 
     def _begin(self) -> None:
         self._world, self._mint = World(unasked=["create_ticket"]), seeded_mint()
-        self._bodies: list[_Body] = []
+        self._bodies: list[StandingBody] = []
         self._start()
 
     def _start(self) -> None:
         """Another process: nothing of it is older than this."""
-        self._ledger = _Memory() if self.chapter == "07" else _File(self._world.folder / "ledger.db")
-        self._harness = self._with_patience(NO_LIMIT_S)
+        self._world.faults = {}
+        self._ledger = TellingMemory() if self.chapter == "07" else TellingFile(self._world.folder / "ledger.db")
+        self._harness = self._patient(NO_LIMIT_S)
 
-    def _with_patience(self, seconds: float) -> Harness:
+    def _patient(self, seconds: float) -> Harness:
         self._world.patience_s = seconds
         return Harness(course_registry(self._world), ledger=self._ledger, mint=self._mint)
 
     def _entry(self) -> Entry | None:
+        """The entry of this write, the only one that there can be."""
         return next(self._ledger.entries(), None)
 
-    def _standing(self) -> _Body | None:
-        """The body that may still go on: there is one key, so there is one at most."""
-        return next((body for body in self._bodies if not body.dead and not body.go.is_set()), None)
+    def _standing(self) -> StandingBody | None:
+        """The body that may still go on. There is one at most, for all of them run under one key."""
+        return next((body for body in self._bodies if not (body.dead or body.let_go)), None)
 
-    def _stands(self, name: str, code: str | None, answer: str, sense: bool = True) -> Step:
+    def _stands(self, name: str, code: str | None, heard: str, sense: bool = True) -> Step:
         entry, world = self._entry(), self._world
         tickets = tuple(f"{ticket.ticket_id}  {ticket.title}" for ticket in world.tickets)
-        done = words(f"ledger_lab.step.{name}")
-        return Step(name, done, answer, code, entry and _kept(entry), tickets, len(world.ran), sense)
+        return Step(
+            name, words(f"ledger_lab.step.{name}"), code, heard, entry and _kept(entry), tickets, len(world.ran), sense
+        )
 
-    def _call(self, arguments: Mapping[str, str] = TICKET) -> tuple[str, str]:
+    def _call(self, request: ToolRequest) -> _Heard:
         before = len(self._world.ran)
-        result = self._harness.handle(_request(arguments), everything())
+        result = self._harness.handle(request, everything())
+        self._world.faults = {}
         return _heard(result, replayed=len(self._world.ran) == before)
 
-    def _reword(self) -> tuple[str, str]:
-        return self._call(REWORDED)
-
-    def _lose_request(self) -> tuple[str, str]:
-        return self._cut_off("lose_request")
-
-    def _lose_answer(self) -> tuple[str, str]:
-        return self._cut_off("lose_answer")
-
-    def _cut_off(self, name: str) -> tuple[str, str]:
-        def breaks(arguments: dict[str, Any]) -> None:
-            raise ConnectionResetError("connection reset by peer")
-
+    def _cut_off(self, place: str) -> _Heard:
         self._expect_a_body()
-        self._world.faults = {_PLACES[name]: breaks}
-        heard = self._call()
-        self._world.faults = {}
-        return heard
+        self._world.faults = {place: break_off}
+        return self._call(TICKET)
 
     def _expect_a_body(self) -> None:
+        """Refuse a step that is about what happens in the body, where none would begin."""
         entry = self._entry()
         if entry is not None and entry.state is not State.FREE:
             raise _NoSense(words("ledger_lab.senseless.held", state=entry.state))
 
-    def _still_body(self, name: str) -> _Body:
-        """A body for the next call, which will stand still where this step says."""
+    def _body_at(self, place: str) -> StandingBody:
+        """The body of the next call, which will stand still in this place."""
         self._expect_a_body()
-        body = _Body(self._ledger)
+        body = StandingBody(self._ledger)
         self._bodies.append(body)
-        self._world.faults = {_PLACES[name]: body.stand}
+        self._world.faults = {place: body.stand}
         return body
 
-    def _hang(self) -> tuple[str, str]:
-        self._still_body("hang")
-        result = self._with_patience(PATIENCE_S).handle(_request(TICKET), everything())
+    def _hang(self, place: str) -> _Heard:
+        self._body_at(place)
+        result = self._patient(PATIENCE_S).handle(TICKET, everything())
         self._world.faults = {}
         return _heard(result)
 
-    def _kill_before(self) -> tuple[str | None, str]:
-        return self._kill("kill_before")
-
-    def _kill_after(self) -> tuple[str | None, str]:
-        return self._kill("kill_after")
-
-    def _kill(self, name: str) -> tuple[str | None, str]:
-        self._still_body(name).send(self._harness)
+    def _kill(self, place: str) -> _Heard:
+        self._body_at(place).send_aside(partial(self._harness.handle, TICKET, everything()))
         self._restart()
         return None, words("ledger_lab.heard.nobody")
 
-    def _elsewhere(self) -> tuple[str | None, str]:
-        self._still_body("elsewhere").send(self._harness)
-        self._world.faults = {}
-        self._start()  # the reader sits in another process now
+    def _elsewhere(self, place: str) -> _Heard:
+        self._body_at(place).send_aside(partial(self._harness.handle, TICKET, everything()))
+        self._start()  # from here on the reader is in another process
         return None, words("ledger_lab.heard.not_yet")
 
-    def _release(self) -> tuple[str | None, str]:
+    def _release(self) -> _Heard:
         body = self._standing()
         if body is None:
             raise _NoSense(words("ledger_lab.senseless.nothing_stands"))
-        body.let_go()
+        body.go()
         if body.result is None:
             return None, words("ledger_lab.heard.late")
-        return None, words("ledger_lab.heard.elsewhere", answer=_heard(body.result)[1])
+        return None, words("ledger_lab.heard.elsewhere", heard=_heard(body.result)[1])
 
-    def _restart(self) -> tuple[str | None, str]:
-        """End this process. What stands still in it dies with it; another process's body does not."""
-        own = [body for body in self._bodies if body.ledger is self._ledger]
-        for body in own:
-            body.dead = body.dead or not body.go.is_set()
-        if own or self._standing() is None:
+    def _restart(self) -> _Heard:
+        """End this process, and with it a body that stands still in it. Another process's body is not touched."""
+        body = self._standing()
+        if body is None or body.ledger is self._ledger:
             self._ledger.leave()
-        self._world.faults = {}
+            if body is not None:
+                body.dead = True
         self._start()
-        return None, words("ledger_lab.heard.nothing")
+        return None, ""
 
-    def _reconcile(self) -> tuple[str | None, str]:
+    def _reconcile(self) -> _Heard:
         found = self._harness.reconcile()
         if not found:
             raise _NoSense(words("ledger_lab.senseless.nothing_unknown"))
@@ -287,40 +200,50 @@ class Drill:
         key = "ledger_lab.heard.unchanged" if one.after is one.before else "ledger_lab.heard.changed"
         return None, words(key, before=one.before, after=one.after, why=one.why)
 
-    def _settle_happened(self) -> tuple[str | None, str]:
-        ticket = next(iter(self._world.tickets), Ticket(ticket_id="T-1", **TICKET))
-        return self._settle(Happened(ticket), words("ledger_lab.reason.happened"))
-
-    def _settle_not_happened(self) -> tuple[str | None, str]:
-        return self._settle(NotHappened(), words("ledger_lab.reason.not_happened"))
-
-    def _settle(self, answer: Happened | NotHappened, reason: str) -> tuple[str | None, str]:
+    def _settle(self, happened: bool) -> _Heard:
+        """A person's word. Whoever says that it happened names the ticket, also one that is not there."""
         entry = self._entry()
         if entry is None:
             raise _NoSense(words("ledger_lab.senseless.no_entry"))
+        ticket = next(iter(self._world.tickets), Ticket(ticket_id="T-1", **TICKET.arguments))
+        reason = words("ledger_lab.reason.happened" if happened else "ledger_lab.reason.not_happened")
         try:
-            self._harness.settle(entry.key, answer, reason)
+            self._harness.settle(entry.key, Happened(ticket) if happened else NotHappened(), reason)
         except ValueError as refused:
             raise _NoSense(words("ledger_lab.senseless.refused", why=refused)) from refused
-        return None, words("ledger_lab.heard.kept")
+        return None, words("ledger_lab.heard.kept", reason=reason)
 
-    def _start_over(self) -> tuple[str | None, str]:
+    def _start_over(self) -> _Heard:
         self.close()
         self._begin()
-        return None, words("ledger_lab.heard.nothing")
+        return None, ""
 
 
-def _request(arguments: Mapping[str, str]) -> ToolRequest:
-    return ToolRequest(name="create_ticket", arguments=dict(arguments))
+# What each step calls, and where in the world the body is to break off or stand still.
+_MOVES: Mapping[str, Callable[[Drill], _Heard]] = {
+    "call": lambda drill: drill._call(TICKET),
+    "reword": lambda drill: drill._call(REWORDED),
+    "lose_request": lambda drill: drill._cut_off(BEFORE),
+    "lose_answer": lambda drill: drill._cut_off(AFTER),
+    "hang": lambda drill: drill._hang(BEFORE),
+    "kill_before": lambda drill: drill._kill(BEFORE),
+    "kill_after": lambda drill: drill._kill(AFTER),
+    "elsewhere": lambda drill: drill._elsewhere(BEFORE),
+    "release": Drill._release,
+    "restart": Drill._restart,
+    "reconcile": Drill._reconcile,
+    "settle_happened": lambda drill: drill._settle(True),
+    "settle_not_happened": lambda drill: drill._settle(False),
+    "start_over": Drill._start_over,
+}
 
 
-def _heard(result: ToolResult, replayed: bool = False) -> tuple[str, str]:
+def _heard(result: ToolResult, replayed: bool = False) -> _Heard:
     """Code and words of an answer."""
     if result.error is not None:
-        return result.error.code, result.error.code
-    ticket = result.data["ticket_id"]
+        return result.error.code, words("ledger_lab.heard.failed", code=result.error.code)
     key = "ledger_lab.heard.replayed" if replayed else "ledger_lab.heard.ok"
-    return "ok", words(key, ticket=ticket)
+    return "ok", words(key, ticket=result.data["ticket_id"])
 
 
 def _kept(entry: Entry) -> Kept:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import zip_longest
 from typing import Any
@@ -17,7 +17,8 @@ from .catalogue import words
 from .display import show_widget, widgets_on, wrapped
 from .drill import GROUPS, STEPS, Drill, Step
 
-_LEFT, _FIELD = 58, 10  # widths of the ledger's column, and of the names in it
+_LEFT, _FIELD, _VALUE = 58, 10, 20  # widths of the ledger's column, of the names in it, and of a short value
+_Row = list[tuple[str, str]]
 
 
 def ledger_lab(chapter: str, steps: Iterable[str] | None = None) -> None:
@@ -53,16 +54,21 @@ def _gone_through(chapter: str, steps: Any) -> str:
 
 
 def step_text(step: Step, number: int) -> str:
-    """One step as printed: what was done, what was answered, and ledger and world side by side."""
-    lines = [heading(step, number), f"   {answer(step)}"]
+    """One step as printed: what was done, what was heard, and ledger and world side by side."""
+    lines = [heading(step, number), *(f"   {line}" for line in [heard(step)] if line)]
     if step.sense:
-        left, right = [words("ledger_lab.ledger")], [words("ledger_lab.world")]
-        for field, value in ledger_rows(step):
-            parts = textwrap.wrap(value, _LEFT - _FIELD - 4)
-            left += [f"  {'' if at else field:<{_FIELD}}{part}" for at, part in enumerate(parts)]
-        right += [f"  {row}" for row in world_rows(step)]
+        left = [words("ledger_lab.ledger"), *(line for row in ledger_rows(step) for line in _row_lines(row))]
+        right = [words("ledger_lab.world"), *(f"  {line}" for line in world_rows(step))]
         lines += [f"   {a:<{_LEFT}}{b}".rstrip() for a, b in zip_longest(left, right, fillvalue="")]
     return "\n".join(lines)
+
+
+def _row_lines(row: _Row) -> list[str]:
+    if len(row) > 1:
+        return ["  " + "".join(f"{field:<{_FIELD}}{value:<{_VALUE}}" for field, value in row).rstrip()]
+    field, value = row[0]
+    parts = textwrap.wrap(value, _LEFT - _FIELD - 4)
+    return [f"  {'' if at else field:<{_FIELD}}{part}" for at, part in enumerate(parts)]
 
 
 def heading(step: Step, number: int) -> str:
@@ -70,21 +76,24 @@ def heading(step: Step, number: int) -> str:
     return words("ledger_lab.heading", number=number, step=step.name, done=step.done)
 
 
-def answer(step: Step) -> str:
-    """What was answered, or why nothing was done."""
-    key = "ledger_lab.answer" if step.sense else "ledger_lab.not_done"
-    return words(key, answer=step.answer)
+def heard(step: Step) -> str:
+    """What was heard, or why nothing was done; empty where there is nothing to hear."""
+    return step.heard if step.sense else words("ledger_lab.not_done", why=step.heard)
 
 
-def ledger_rows(step: Step) -> list[tuple[str, str]]:
-    """The ledger's side, as (field, value)."""
+def ledger_rows(step: Step) -> list[_Row]:
+    """The ledger's side, in rows of one or two (field, value)."""
     entry = step.entry
     if entry is None:
-        return [("entry", words("ledger_lab.nothing"))]
+        return [[("entry", words("ledger_lab.nothing"))]]
     yes_no = {True: words("ledger_lab.yes"), False: words("ledger_lab.no")}
-    rows = [("key", entry.key), ("state", entry.state), ("live", yes_no[entry.live])]
-    rows += [("returned", yes_no[entry.returned]), ("outcome", entry.outcome or words("ledger_lab.nothing"))]
-    return rows + [("notes", note) for note in entry.notes]
+    outcome = entry.outcome or words("ledger_lab.nothing")
+    return [
+        [("key", entry.key)],
+        [("state", entry.state), ("outcome", outcome)],
+        [("live", yes_no[entry.live]), ("returned", yes_no[entry.returned])],
+        *([("notes" if at == 0 else "", note)] for at, note in enumerate(entry.notes)),
+    ]
 
 
 def world_rows(step: Step) -> list[str]:
@@ -98,29 +107,28 @@ def _counted(what: str, number: int) -> str:
 
 
 def lab_widget(chapter: str) -> Any:
-    """Buttons for the steps; beneath them what the last one came to, then all of them.
+    """Buttons for the steps; beneath them what each step came to.
 
     The newest stands first: it appears where the reader looks, right under the buttons, however long the list.
     """
     import ipywidgets
 
     drill, shown = Drill(chapter), []
-    said, told = ipywidgets.HTML(spoken(words("ledger_lab.idle"))), ipywidgets.HTML()
+    said = ipywidgets.HTML(spoken(words("ledger_lab.idle")))
 
     def press(button: Any) -> None:
         step = drill.step(button.description)
         if step.name == "start_over":
             shown.clear()
-        shown.insert(0, step_html(step, len(shown) + 1))
-        said.value = roomy(spoken(f"{step.name}. {answer(step)}"))
-        told.value = roomy("".join(shown))
+        shown.append(step)
+        said.value = steps_html(shown)
 
     rows = []
     for group, names in GROUPS[chapter].items():
         rows.append(ipywidgets.HTML(f"<b>{escape(words(f'ledger_lab.group.{group}'))}</b>"))
         buttons = [_button(name, press) for name in names]
         rows.append(ipywidgets.HBox(buttons, layout=ipywidgets.Layout(flex_flow="row wrap")))
-    return ipywidgets.VBox([*rows, said, told])
+    return ipywidgets.VBox([*rows, said])
 
 
 def _button(name: str, press: Any) -> Any:
@@ -134,20 +142,32 @@ def _button(name: str, press: Any) -> Any:
 
 _CARD = "border-top:1px solid #8a8f98;padding:6px 0"
 _SIDES = "display:grid;grid-template-columns:minmax(0,3fr) minmax(0,2fr);gap:0 24px"
-_TABLE = "display:grid;grid-template-columns:max-content minmax(0,1fr);gap:0 12px;margin:0"
-_VALUE = "margin:0;overflow-wrap:anywhere"
+_FIELDS = "display:grid;grid-template-columns:repeat(3,max-content) minmax(0,1fr);gap:0 12px;margin:0"
 
 
-def step_html(step: Step, number: int) -> str:
-    """One step, for the widget."""
-    top = f"<div><b>{escape(heading(step, number))}</b></div><div>{escape(answer(step))}</div>"
-    if not step.sense:
-        return f'<div style="{_CARD}">{top}</div>'
-    fields = "".join(
-        f'<dt><code>{escape(field)}</code></dt><dd style="{_VALUE}">{escape(value, quote=False)}</dd>'
-        for field, value in ledger_rows(step)
-    )
-    ledger = f'<div><b>{escape(words("ledger_lab.ledger"))}</b><dl style="{_TABLE}">{fields}</dl></div>'
-    lines = "".join(f"<div>{escape(row)}</div>" for row in world_rows(step))
-    world = f"<div><b>{escape(words('ledger_lab.world'))}</b>{lines}</div>"
-    return f'<div style="{_CARD}">{top}<div style="{_SIDES}">{ledger}{world}</div></div>'
+def steps_html(steps: Sequence[Step]) -> str:
+    """All steps so far, for the widget, the newest first."""
+    numbered = list(enumerate(steps, 1))
+    return roomy("".join(_step_html(step, number, newest=number == len(steps)) for number, step in reversed(numbered)))
+
+
+def _step_html(step: Step, number: int, newest: bool) -> str:
+    line = spoken(heard(step) or step.done) if newest else f"<div>{escape(heard(step), quote=False)}</div>"
+    top = f"<div><b>{escape(heading(step, number), quote=False)}</b></div>{line}"
+    sides = f'<div style="{_SIDES}">{_ledger_html(step)}{_world_html(step)}</div>' if step.sense else ""
+    return f'<div style="{_CARD}">{top}{sides}</div>'
+
+
+def _ledger_html(step: Step) -> str:
+    fields = ""
+    for row in ledger_rows(step):
+        wide = ";grid-column:span 3" if len(row) == 1 else ""
+        for field, value in row:
+            style = f"margin:0;overflow-wrap:anywhere{wide}"
+            fields += f'<dt><code>{escape(field)}</code></dt><dd style="{style}">{escape(value, quote=False)}</dd>'
+    return f'<div><b>{escape(words("ledger_lab.ledger"))}</b><dl style="{_FIELDS}">{fields}</dl></div>'
+
+
+def _world_html(step: Step) -> str:
+    lines = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in world_rows(step))
+    return f"<div><b>{escape(words('ledger_lab.world'))}</b>{lines}</div>"

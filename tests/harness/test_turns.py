@@ -127,8 +127,8 @@ def test_a_write_is_judged_just_before_it_runs(ledger):
     def some_left(values, context):
         return None if left[0] > 0 else "There is none left."
 
-    def own_team(values, context):
-        return None if left[0] > 1 else "Only while there are two."
+    def own_team(tool, values, context):
+        return left[0] > 1
 
     def take() -> int:
         left[0] -= 1

@@ -1,10 +1,14 @@
 """Other answers to chapter 07b's exercises."""
 
 import contextlib
+from types import SimpleNamespace
 
 from keel.contracts import ToolFailure
-from keel.ledger import OPEN, UNSETTLED, State
-from keel.settling import CannotTell, Happened, NotHappened
+from keel.idempotency import recall
+from keel.ledger import OPEN, UNSETTLED, Entry, State
+from keel.registry import ToolRegistry
+from keel.settling import CannotTell, Happened, NotHappened, reconcile
+from keel.workers import Pool
 
 # --- 07b-a ---
 
@@ -145,6 +149,33 @@ def settle_step_by_step(state, may_still_run, answer):
     return new
 
 
+class OneEntry:
+    """A ledger that holds one entry, whoever owns it."""
+
+    def __init__(self, entry):
+        self.entry = entry
+
+    def entries(self, *states):
+        return iter([self.entry] if self.entry.state in states else [])
+
+    def settle(self, seen, state, outcome, note):
+        self.entry = seen._replace(state=state)
+        return True
+
+
+def settle_by_the_package(state, may_still_run, answer):
+    registry = ToolRegistry()
+
+    @registry.tool(version="1.0", permission="tickets:write", check_status=lambda values, context: answer)
+    def create_ticket() -> dict:
+        """Create a ticket."""
+
+    caller = '{"principal": "amira", "permissions": [], "teams": [], "run_id": "run-1"}'
+    ledger = OneEntry(Entry("k", "d", "create_ticket", "1.0", "{}", caller, "c-1", "t", state, live=may_still_run))
+    reconcile(ledger, registry, Pool())
+    return ledger.entry.state
+
+
 def settle_keeps_running(state, may_still_run, answer):
     return state if isinstance(answer, CannotTell) else settle_by_match(state, may_still_run, answer)
 
@@ -231,6 +262,16 @@ def name_in_two_parts(entry, age_s, tickets):
     return known(), says()
 
 
+def name_by_the_package(entry, age_s, tickets):
+    action = SimpleNamespace(key="k", digest=entry and entry.digest, tool=SimpleNamespace(name="create_ticket"))
+    known = name_by_match(entry, age_s, tickets)[0]
+    try:
+        found = recall(SimpleNamespace(recall=lambda key: entry), action)
+    except ToolFailure as failure:
+        return known, failure.error.code
+    return known, "run" if found is None else "replay"
+
+
 def name_old_claims_are_dead(entry, age_s, tickets):
     known, says = name_by_match(entry, age_s, tickets)
     return known, "outcome_unknown" if says == "in_progress" and age_s > 600 else says
@@ -281,8 +322,8 @@ def name_replays_what_is_there(entry, age_s, tickets):
 
 RIGHT = {
     "07b-a": [write_by_text, write_in_steps, write_with_both],
-    "07b-b": [settle_by_match, settle_by_table, settle_step_by_step],
-    "07b-c": [name_by_match, name_by_tables, name_in_two_parts],
+    "07b-b": [settle_by_match, settle_by_table, settle_step_by_step, settle_by_the_package],
+    "07b-c": [name_by_match, name_by_tables, name_in_two_parts, name_by_the_package],
 }
 
 WRONG = {
@@ -291,7 +332,7 @@ WRONG = {
         (write_done_first, "mistake.calls_done"),
         (write_unknown_once, "case.called_once_more"),
         (write_always_new, "mistake.reruns"),
-        (write_keeps_no_ticket, "case.before_the_claim"),
+        (write_keeps_no_ticket, "case.twice"),
         (write_calls_it_failed, "case.after_the_effect"),
         (write_swallows, "mistake.in_memory"),
     ],

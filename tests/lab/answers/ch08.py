@@ -3,10 +3,12 @@
 import asyncio
 import json
 import threading
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 
 from keel.adapters import to_message
 from keel.contracts import ToolFailure, ToolResult
+from keel.turns import Place, run_turn
+from keel.workers import Pool
 
 # --- 08-a ---
 
@@ -185,14 +187,21 @@ def batch_by_asyncio(calls, reads, run):
     return asyncio.run(all_of_them())
 
 
+def batch_by_the_package(calls, reads, run):
+    def place(call):
+        return Place.ASIDE if call.name in reads else Place.ALONE
+
+    return run_turn(calls, place, lambda call: guarded(run, call), Pool())
+
+
 def batch_in_one_thread(calls, reads, run):
     return [guarded(run, call) for call in calls]
 
 
-def batch_as_completed(calls, reads, run):
+def batch_by_submit(calls, reads, run):
     with ThreadPoolExecutor() as pool:
         futures = [pool.submit(guarded, run, call) for call in calls]
-        return [future.result() for future in as_completed(futures)]
+        return [future.result() for future in futures]
 
 
 def batch_without_failures(calls, reads, run):
@@ -248,7 +257,7 @@ def batch_by_name(calls, reads, run):
 RIGHT = {
     "08-a": [pair_by_loop, pair_by_next, pair_by_filled_dict],
     "08-b": [answer_by_to_message, answer_after_all_have_run, answer_by_hand],
-    "08-c": [batch_by_futures, batch_by_threads, batch_by_asyncio],
+    "08-c": [batch_by_futures, batch_by_threads, batch_by_asyncio, batch_by_the_package],
 }
 
 WRONG = {
@@ -271,7 +280,7 @@ WRONG = {
     ],
     "08-c": [
         (batch_in_one_thread, "mistake.one_by_one"),
-        (batch_as_completed, "mistake.all_at_once"),
+        (batch_by_submit, "mistake.all_at_once"),
         (batch_without_failures, "case.read_fails"),
         (batch_failures_as_errors, "case.read_fails"),
         (batch_stops_writes, "mistake.stops_siblings"),
