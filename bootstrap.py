@@ -120,7 +120,7 @@ BAD_CERTIFICATE = (
     "`pip config set global.cert FILE`. Nothing is lost: run the same command again."
 )
 NO_SPACE = (
-    "There is no space left on the disk. The environment needs about 600 MB in this folder, and some more in the "
+    "There is no space left on the disk. The environment needs about 800 MB in this folder, and some more in the "
     "folder for temporary files. Make room, then run the same command again: it starts over by itself."
 )
 NOT_WRITABLE = (
@@ -862,7 +862,7 @@ def doctor(place, arguments):
     say("the environment is ready" if ready else "the environment is not made yet or out of date: `make lab` makes it")
     say(f"Chromium for the browser tests: {find_chromium() or 'not found (only `make test-browser` needs it)'}")
     free = shutil.disk_usage(place.root).free // 1000000
-    say(f"space here: {free} MB free" + ("" if ready or free > 1000 else "; the environment needs about 600 MB"))
+    say(f"space here: {free} MB free" + ("" if ready or free > 1000 else "; the environment needs about 800 MB"))
     say(f"this folder can be written: {'yes' if os.access(place.root, os.W_OK) else 'no'}")
     if not ready:
         return 1

@@ -126,11 +126,9 @@ class Drill:
         return next((body for body in self._bodies if not (body.dead or body.let_go)), None)
 
     def _stands(self, name: str, code: str | None, heard: str, sense: bool = True) -> Step:
-        entry, world = self._entry(), self._world
-        tickets = tuple(f"{ticket.ticket_id}  {ticket.title}" for ticket in world.tickets)
-        return Step(
-            name, words(f"ledger_lab.step.{name}"), code, heard, entry and _kept(entry), tickets, len(world.ran), sense
-        )
+        entry, done = self._entry(), words(f"ledger_lab.step.{name}")
+        tickets = tuple(f"{ticket.ticket_id}  {ticket.title}" for ticket in self._world.tickets)
+        return Step(name, done, code, heard, entry and _kept(entry), tickets, len(self._world.ran), sense)
 
     def _call(self, request: ToolRequest) -> _Heard:
         before = len(self._world.ran)
@@ -193,12 +191,12 @@ class Drill:
         return None, ""
 
     def _reconcile(self) -> _Heard:
-        found = self._harness.reconcile()
-        if not found:
+        one = next(iter(self._harness.reconcile()), None)
+        if one is None:
             raise _NoSense(words("ledger_lab.senseless.nothing_unknown"))
-        one = found[0]
-        key = "ledger_lab.heard.unchanged" if one.after is one.before else "ledger_lab.heard.changed"
-        return None, words(key, before=one.before, after=one.after, why=one.why)
+        if one.after is one.before:
+            return None, words("ledger_lab.heard.unchanged", before=one.before, why=one.why)
+        return None, words("ledger_lab.heard.changed", before=one.before, after=one.after, why=one.why)
 
     def _settle(self, happened: bool) -> _Heard:
         """A person's word. Whoever says that it happened names the ticket, also one that is not there."""
@@ -242,8 +240,8 @@ def _heard(result: ToolResult, replayed: bool = False) -> _Heard:
     """Code and words of an answer."""
     if result.error is not None:
         return result.error.code, words("ledger_lab.heard.failed", code=result.error.code)
-    key = "ledger_lab.heard.replayed" if replayed else "ledger_lab.heard.ok"
-    return "ok", words(key, ticket=result.data["ticket_id"])
+    ticket = result.data["ticket_id"]
+    return "ok", words("ledger_lab.heard.replayed" if replayed else "ledger_lab.heard.ok", ticket=ticket)
 
 
 def _kept(entry: Entry) -> Kept:

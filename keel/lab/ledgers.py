@@ -98,12 +98,14 @@ def ledger_rows(step: Step) -> list[_Row]:
 
 def world_rows(step: Step) -> list[str]:
     """The world's side."""
-    made = _counted("tickets", len(step.tickets))
-    return [made, *(f"  {ticket}" for ticket in step.tickets), _counted("began", step.began)]
+    made = words(f"ledger_lab.tickets.{_count(len(step.tickets))}", number=len(step.tickets))
+    began = words(f"ledger_lab.began.{_count(step.began)}", number=step.began)
+    return [made, *(f"  {ticket}" for ticket in step.tickets), began]
 
 
-def _counted(what: str, number: int) -> str:
-    return words(f"ledger_lab.{what}_{number if number < 2 else 'more'}", number=number)
+def _count(number: int) -> str:
+    """The part of the catalogue's key that goes with a number."""
+    return ("none", "one")[number] if number < 2 else "more"
 
 
 def lab_widget(chapter: str) -> Any:
@@ -140,9 +142,10 @@ def _button(name: str, press: Any) -> Any:
     return button
 
 
-_CARD = "border-top:1px solid #8a8f98;padding:6px 0"
-_SIDES = "display:grid;grid-template-columns:minmax(0,3fr) minmax(0,2fr);gap:0 24px"
-_FIELDS = "display:grid;grid-template-columns:repeat(3,max-content) minmax(0,1fr);gap:0 12px;margin:0"
+_CARD = "border-top:1px solid #8a8f98;margin-top:8px;padding-top:6px"
+_SIDES = "display:grid;grid-template-columns:minmax(0,3fr) minmax(0,2fr);gap:0 16px;margin:4px 0"
+_SIDE = "border-left:2px solid #8a8f98;padding-left:10px"
+_FIELDS = "display:grid;grid-template-columns:5em 7em 6em minmax(0,1fr);margin:0"
 
 
 def steps_html(steps: Sequence[Step]) -> str:
@@ -163,11 +166,11 @@ def _ledger_html(step: Step) -> str:
     for row in ledger_rows(step):
         wide = ";grid-column:span 3" if len(row) == 1 else ""
         for field, value in row:
-            style = f"margin:0;overflow-wrap:anywhere{wide}"
-            fields += f'<dt><code>{escape(field)}</code></dt><dd style="{style}">{escape(value, quote=False)}</dd>'
-    return f'<div><b>{escape(words("ledger_lab.ledger"))}</b><dl style="{_FIELDS}">{fields}</dl></div>'
+            name = f'<dt style="font-weight:normal"><code>{escape(field)}</code></dt>'
+            fields += f'{name}<dd style="margin:0{wide}">{escape(value, quote=False)}</dd>'
+    return f'<div style="{_SIDE}"><b>{escape(words("ledger_lab.ledger"))}</b><dl style="{_FIELDS}">{fields}</dl></div>'
 
 
 def _world_html(step: Step) -> str:
     lines = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in world_rows(step))
-    return f"<div><b>{escape(words('ledger_lab.world'))}</b>{lines}</div>"
+    return f'<div style="{_SIDE}"><b>{escape(words("ledger_lab.world"))}</b>{lines}</div>'

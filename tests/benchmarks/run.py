@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
+import once
 from pydantic import BaseModel, ConfigDict
 
 from keel import ExecutionContext, Harness, Principal, ToolCall, ToolRegistry
@@ -159,6 +160,7 @@ def main() -> None:
         *((f"reading {what}, against json.loads", parsing(sent), limit) for what, sent, limit in ARGUMENTS),
         ("import keel, against importing pydantic", import_time, 1.2),
         ("memory that import keel adds to that, MiB", import_memory, 4.0),
+        *once.rows(),
     ]
     print(f"{'what':<56} {'ratio':>6} {'limit':>6}")
     for what, ratio, limit in rows:

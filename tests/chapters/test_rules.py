@@ -25,7 +25,9 @@ BUILT_IN = dict(
     validation="04",
     **dict.fromkeys(("rules", "output"), "05"),
     recovery="06",
-    **dict.fromkeys(("canonical", "idempotency", "workers"), "07"),
+    **dict.fromkeys(("canonical", "idempotency", "ledger", "owners", "sqlite_ledger", "workers"), "07"),
+    settling="07b",
+    turns="08",
     authorization="09",
     approval="10",
     workspace="11",
@@ -34,7 +36,8 @@ BUILT_IN = dict(
     harness="14",
 )
 SHOWN = {"pydantic", "jsonschema"}  # the two judges of chapter 04
-LOOKS_AHEAD = {"00", "01"}  # these two may show the finished harness
+# 00 and 01 may show the finished harness. From 07 on it is what a chapter drives: a ledger and a turn are parts of it.
+LOOKS_AHEAD = {"00", "01", "07", "07b", "08"}
 CHAPTER_SIZE = (40, 70, 1200)
 
 

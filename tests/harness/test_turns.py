@@ -384,7 +384,7 @@ def test_and_while_the_caller_only_waits(gate):
 
     def waits() -> int:
         begun.append(1)
-        interrupt_caller()
+        interrupt_caller(harness)
         gate.wait(30)
         return 7
 
