@@ -1,6 +1,7 @@
 """Once: one action, one effect, whatever is lost and however often it is asked for again."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -9,10 +10,10 @@ from hypothesis import strategies as st
 
 from keel import ExecutionContext, Harness, Principal, ToolCall, ToolFailure
 from keel.idempotency import LedgerUnavailable, MemoryLedger, SqliteLedger, State
-from keel.settling import NotHappened
+from keel.settling import Happened, NotHappened
 
 from .kit import AMIRA, STRANGER, code, label, registry_of
-from .test_workers import WRITE, ask, only
+from .test_workers import WRITE, ask, hanging, only, raising, until
 
 BO = ExecutionContext(principal=Principal(id="bo", permissions=["desk:write"]))
 
@@ -20,6 +21,14 @@ BO = ExecutionContext(principal=Principal(id="bo", permissions=["desk:write"]))
 @pytest.fixture(params=["memory", "sqlite"])
 def ledger(request, tmp_path):
     return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
+
+
+@pytest.fixture
+def gate():
+    """What a hanging body waits for. It opens at the latest when the test is over."""
+    event = threading.Event()
+    yield event
+    event.set()
 
 
 def writing(ledger, end=None, **options):
@@ -31,13 +40,6 @@ def writing(ledger, end=None, **options):
         return end() if end else len(effects)
 
     return effects, Harness(registry_of(write, **(WRITE | options)), ledger=ledger)
-
-
-def raising(raised):
-    def end():
-        raise raised
-
-    return end
 
 
 def one_key(values, context):
@@ -289,6 +291,72 @@ def test_an_interrupt_before_the_claim_leaves_nothing(ledger):
     with pytest.raises(KeyboardInterrupt):
         ask(harness)
     assert not effects and not list(ledger.entries())
+
+
+def test_what_it_comes_to_in_the_end_is_learnt(ledger, gate):
+    ran, harness = hanging(ledger, gate, lambda: 7)
+    assert code(ask(harness)) == "outcome_unknown"
+    gate.set()
+    until(lambda: only(ledger).state is State.DONE)
+    assert (ask(harness).data, ran) == (7, [1])
+    until(lambda: harness.pool.abandoned == 0)
+
+
+def test_nonsense_in_the_end_has_happened_too(ledger, gate):
+    ran, harness = hanging(ledger, gate, lambda: "no number")
+    ask(harness)
+    gate.set()
+    until(lambda: only(ledger).state is State.DONE)
+    assert (code(ask(harness)), ran) == ("invalid_output", [1])
+
+
+def test_a_promise_in_the_end_frees_the_key(ledger, gate):
+    closed = ToolFailure("desk_closed", "-", retryable=True)
+    ran, harness = hanging(ledger, gate, raising(closed), errors=["desk_closed"])
+    assert code(ask(harness)) == "outcome_unknown"
+    gate.set()
+    until(lambda: only(ledger).state is State.FREE)
+    assert (ask(harness).data, ran) == (100, [1, 1])
+
+
+def test_a_final_refusal_in_the_end_is_what_the_key_replays(ledger, gate):
+    ran, harness = hanging(ledger, gate, raising(ToolFailure("no_such_desk", "-")), errors=["no_such_desk"])
+    ask(harness)
+    gate.set()
+    until(lambda: only(ledger).state is State.FAILED)
+    assert (code(ask(harness)), ran) == ("no_such_desk", [1])
+
+
+def test_a_crash_in_the_end_tells_only_that_it_is_over(ledger, gate):
+    ran, harness = hanging(ledger, gate, raising(OSError("lost")), check_status=lambda values, context: NotHappened())
+    ask(harness)
+    [looked] = harness.reconcile()
+    assert (looked.after, only(ledger).state) == (State.UNKNOWN, State.UNKNOWN)  # it may still happen
+    gate.set()
+    until(lambda: not only(ledger).live)
+    assert (code(ask(harness)), ran) == ("outcome_unknown", [1])
+    [looked] = harness.reconcile()
+    assert looked.after is State.FREE and ask(harness).data == 100 and ran == [1, 1]
+
+
+def test_an_end_that_says_otherwise_than_a_person_did_is_kept_for_a_person(ledger, gate):
+    closed = ToolFailure("desk_closed", "-", retryable=True)
+    ran, harness = hanging(ledger, gate, raising(closed), errors=["desk_closed"])
+    ask(harness)
+    assert harness.settle(only(ledger).key, Happened(7), "seen at the desk")
+    gate.set()
+    until(lambda: only(ledger).state is State.CONFLICT)
+    assert code(ask(harness)) == "outcome_unknown" and ran == [1]
+    assert "seen at the desk" in only(ledger).notes and "ended late" in only(ledger).notes
+
+
+def test_an_end_that_says_what_a_person_said_changes_nothing(ledger, gate):
+    _, harness = hanging(ledger, gate, lambda: 7)
+    ask(harness)
+    assert harness.settle(only(ledger).key, Happened(8), "seen")
+    gate.set()
+    until(lambda: harness.pool.abandoned == 0)
+    assert only(ledger).state is State.DONE and ask(harness).data == 8
 
 
 class Failing(MemoryLedger):

@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keel import ExecutionContext, Harness, Principal, ToolCall, ToolFailure, ToolRegistry, workers
+from keel import Harness, ToolCall, ToolFailure, workers
 from keel.idempotency import MemoryLedger, SqliteLedger, State
-from keel.settling import Happened, NotHappened
 
 from .kit import AMIRA, code, label, registry_of
 
@@ -95,72 +94,6 @@ def test_a_write_that_takes_too_long_may_have_happened(ledger, gate):
     assert code(result) == "outcome_unknown" and not result.error.retryable
     assert (only(ledger).state, only(ledger).live) == (State.UNKNOWN, True)
     assert code(ask(harness)) == "outcome_unknown" and ran == [1]
-
-
-def test_what_it_comes_to_in_the_end_is_learnt(ledger, gate):
-    ran, harness = hanging(ledger, gate, lambda: 7)
-    assert code(ask(harness)) == "outcome_unknown"
-    gate.set()
-    until(lambda: only(ledger).state is State.DONE)
-    assert (ask(harness).data, ran) == (7, [1])
-    until(lambda: harness.pool.abandoned == 0)
-
-
-def test_nonsense_in_the_end_has_happened_too(ledger, gate):
-    ran, harness = hanging(ledger, gate, lambda: "no number")
-    ask(harness)
-    gate.set()
-    until(lambda: only(ledger).state is State.DONE)
-    assert (code(ask(harness)), ran) == ("invalid_output", [1])
-
-
-def test_a_promise_in_the_end_frees_the_key(ledger, gate):
-    closed = ToolFailure("desk_closed", "-", retryable=True)
-    ran, harness = hanging(ledger, gate, raising(closed), errors=["desk_closed"])
-    assert code(ask(harness)) == "outcome_unknown"
-    gate.set()
-    until(lambda: only(ledger).state is State.FREE)
-    assert (ask(harness).data, ran) == (100, [1, 1])
-
-
-def test_a_final_refusal_in_the_end_is_what_the_key_replays(ledger, gate):
-    ran, harness = hanging(ledger, gate, raising(ToolFailure("no_such_desk", "-")), errors=["no_such_desk"])
-    ask(harness)
-    gate.set()
-    until(lambda: only(ledger).state is State.FAILED)
-    assert (code(ask(harness)), ran) == ("no_such_desk", [1])
-
-
-def test_a_crash_in_the_end_tells_only_that_it_is_over(ledger, gate):
-    ran, harness = hanging(ledger, gate, raising(OSError("lost")), check_status=lambda values, context: NotHappened())
-    ask(harness)
-    [looked] = harness.reconcile()
-    assert (looked.after, only(ledger).state) == (State.UNKNOWN, State.UNKNOWN)  # it may still happen
-    gate.set()
-    until(lambda: not only(ledger).live)
-    assert (code(ask(harness)), ran) == ("outcome_unknown", [1])
-    [looked] = harness.reconcile()
-    assert looked.after is State.FREE and ask(harness).data == 100 and ran == [1, 1]
-
-
-def test_an_end_that_says_otherwise_than_a_person_did_is_kept_for_a_person(ledger, gate):
-    closed = ToolFailure("desk_closed", "-", retryable=True)
-    ran, harness = hanging(ledger, gate, raising(closed), errors=["desk_closed"])
-    ask(harness)
-    assert harness.settle(only(ledger).key, Happened(7), "seen at the desk")
-    gate.set()
-    until(lambda: only(ledger).state is State.CONFLICT)
-    assert code(ask(harness)) == "outcome_unknown" and ran == [1]
-    assert "seen at the desk" in only(ledger).notes and "ended late" in only(ledger).notes
-
-
-def test_an_end_that_says_what_a_person_said_changes_nothing(ledger, gate):
-    _, harness = hanging(ledger, gate, lambda: 7)
-    ask(harness)
-    assert harness.settle(only(ledger).key, Happened(8), "seen")
-    gate.set()
-    until(lambda: harness.pool.abandoned == 0)
-    assert only(ledger).state is State.DONE and ask(harness).data == 8
 
 
 FROM_INSIDE = [TimeoutError(), asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt()]
@@ -442,11 +375,12 @@ def test_a_hundred_threads_at_once_get_their_own_answers(ledger):
 
 
 def test_workers_are_kept():
-    harness = Harness(registry_of(lambda: threading.get_ident()))
+    seen = []
+    harness = Harness(registry_of(lambda: seen.append(threading.current_thread())))
     before = len(keel_threads())
-    seen = {ask(harness).data for _ in range(1000)}
+    assert all(ask(harness).ok for _ in range(1000))
     # One that has just answered may not rest yet when the next call comes.
-    assert len(seen) <= 5 and len(keel_threads()) <= before + 5
+    assert len(set(seen)) <= 5 and len(keel_threads()) <= before + 5
 
 
 def test_workers_that_rest_long_end(monkeypatch):
@@ -496,7 +430,8 @@ def no_gc():
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("on_loop", [False, True])
-def test_nothing_keeps_the_last_result_alive(on_loop, fails, no_gc):
+def test_nothing_keeps_the_last_result_alive(on_loop, fails, no_gc, monkeypatch):
+    monkeypatch.setattr(workers, "_IDLE_S", 60)
     watched = []
 
     def body():
@@ -565,15 +500,3 @@ def test_a_job_that_is_forsaken_before_it_begins_never_begins():
     pool.begin(job)
     assert pool.start(lambda: 8).wait(30)
     assert told == [job] and not ran and isinstance(job.raised, TimeoutError) and pool.abandoned == 0
-
-
-def test_another_principal_waits_for_nobody(gate):
-    """One caller's hanging bodies are in nobody else's way, up to the eight."""
-    registry = ToolRegistry()
-    registry.tool(lambda: gate.wait(30), name="slow", read_only=True, timeout_s=SOON)
-    registry.tool(lambda: 7, name="quick", read_only=True)
-    harness = Harness(registry)
-    other = ExecutionContext(principal=Principal(id="bo"))
-    for _ in range(7):
-        assert code(ask(harness, "slow")) == "timeout"
-        assert ask(harness, "quick", other).data == 7
