@@ -137,8 +137,9 @@ class MemoryLedger:
         self._lock = threading.Lock()
 
     def recall(self, key: str) -> Entry | None:
-        entry = self._entries.get(key)
-        return None if entry is None else self._seen(entry)
+        with self._lock:  # or its body could end between the look at the entry and the one at the body
+            entry = self._entries.get(key)
+            return None if entry is None else self._seen(entry)
 
     def claim(self, entry: Entry) -> Entry:
         with self._lock:
@@ -169,8 +170,7 @@ class MemoryLedger:
 
     def entries(self, *states: State) -> Iterator[Entry]:
         with self._lock:
-            chosen = [entry for entry in self._entries.values() if not states or entry.state in states]
-        return map(self._seen, chosen)
+            return iter([self._seen(one) for one in self._entries.values() if not states or one.state in states])
 
     @staticmethod
     def _seen(entry: Entry) -> Entry:

@@ -112,7 +112,14 @@ class SqliteLedger:
 
     def _recall(self, db: sqlite3.Connection, key: str) -> Entry | None:
         row = db.execute(_RECALL, (key,)).fetchone()
-        return None if row is None else self._entry(row)
+        found = row and self._entry(row)
+        while found and found.state in UNSETTLED and not found.live:
+            # Between the two looks its owner may have ended it and gone: what a dead one wrote last counts.
+            row, before = db.execute(_RECALL, (key,)).fetchone(), row
+            if row == before:
+                break
+            found = row and self._entry(row)
+        return found
 
     def _claim(self, db: sqlite3.Connection, entry: Entry) -> Entry:
         self._prepare_to_last(db)
@@ -270,9 +277,9 @@ def _prepare(db: sqlite3.Connection, give_up: float) -> None:
 
 
 def _refuse_foreign(db: sqlite3.Connection) -> None:
-    known = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    known = db.execute("PRAGMA application_id").fetchone()[0]  # last: another process may be making the tables
     if known != APPLICATION_ID and (known or version or tables):
         raise LedgerUnavailable("its file is a database, but no ledger")
 

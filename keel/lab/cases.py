@@ -273,6 +273,8 @@ def two_in_one_stream(trial: Trial) -> None:
 
 @case("08", unasked=UNASKED, tickets=1)
 def one_of_three_fails(trial: Trial) -> None:
+    trial.world.faults["lookup_incident"] = _after(trial.world, 1, "INC-999")
+    trial.world.faults["create_ticket"] = _after(trial.world, 2, "INC-001")
     failing = ToolRequest(provider_id="call_2", name="lookup_incident", arguments={"incident_id": "INC-999"})
     ticket = ToolRequest(provider_id="call_3", name="create_ticket", arguments=TICKET)
     answers = trial.expect_turn("ok incident_not_found ok", [_lookup("call_1", "INC-001"), failing, ticket])
@@ -328,6 +330,9 @@ def _stop_once(world: World, name: str) -> Any:
     return fault
 
 
+A_MOMENT_S = 0.15  # for answers that nobody counts
+
+
 def _slow_first(world: World) -> Any:
     """The first lookup takes longer than the second: until somebody has answered that one, or a moment."""
     begun = threading.Event()
@@ -335,9 +340,19 @@ def _slow_first(world: World) -> Any:
     def fault(arguments: dict[str, Any]) -> None:
         if arguments["incident_id"] == "INC-001":
             begun.wait(5)
-            world.answered.acquire(timeout=0.15)
+            world.answers.wait_for(1, A_MOMENT_S)
         else:
             begun.set()
+
+    return fault
+
+
+def _after(world: World, answers: int, incident_id: str) -> Any:
+    """A call about this incident comes after so many answers, or a moment: so that their order is no chance."""
+
+    def fault(arguments: dict[str, Any]) -> None:
+        if arguments["incident_id"] == incident_id:
+            world.answers.wait_for(answers, A_MOMENT_S)
 
     return fault
 

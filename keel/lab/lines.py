@@ -62,7 +62,7 @@ def first_done_first(handle: Handle, world: World) -> Callable[[list[ToolRequest
                 answers.append(handle(request, context))
             except Exception as raised:
                 answers.append(raised)
-            world.answered.release()
+            world.answers.one_more()
 
         calls = {request.provider_id: request for request in requests}
         threads = [threading.Thread(target=ask, args=(request,), daemon=True) for request in calls.values()]

@@ -71,7 +71,7 @@ class World:
         self.faults: dict[str, Callable[[dict[str, Any]], Any]] = {}
         self.hanging = threading.Event()  # some body hangs
         self.stopped = threading.Event()  # some body stands still, as in a process that was killed
-        self.answered = threading.Semaphore(0)  # counts answers, where whoever answers counts them
+        self.answers = Count()  # of a turn, where whoever answers it counts them
         self.released = threading.Event()  # whoever hangs or stands still may go on
 
     def enter(self, name: str, **arguments: Any) -> Wrong | None:
@@ -103,6 +103,25 @@ class World:
         done = list(self.marks)
         done += [f"{len(self.tickets)} ticket{'s' * (len(self.tickets) != 1)} made"] if self.tickets else []
         return "; ".join(done) or "unchanged"
+
+
+class Count:
+    """A number that others can wait for."""
+
+    def __init__(self):
+        self._number = 0
+        self._changed = threading.Condition()
+
+    def one_more(self) -> None:
+        """Count."""
+        with self._changed:
+            self._number += 1
+            self._changed.notify_all()
+
+    def wait_for(self, number: int, timeout_s: float) -> None:
+        """Wait until so many were counted, or the time is up."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._number >= number, timeout_s)
 
 
 class Wrong:

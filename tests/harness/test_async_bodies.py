@@ -1,16 +1,18 @@
 """Async bodies run on a loop of the harness's own: cancelled in time, in no other's way, inside Jupyter's loop too."""
 
 import asyncio
+import gc
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 
 import pytest
 
-from keel import Harness, ToolCall, ToolFailure, ToolRegistry
+from keel import Harness, ToolCall, ToolFailure, ToolRegistry, workers
 from keel.idempotency import MemoryLedger, SqliteLedger, State
 from keel.settling import NotHappened
 
@@ -395,3 +397,37 @@ def test_an_object_that_is_called_like_a_coroutine_function_is_one():
             return n
 
     assert ask(Harness(registry_of(Client())), n=4).data == 4
+
+
+class Big(dict):
+    """Something that a body returns and that can be watched."""
+
+
+@pytest.fixture
+def no_gc():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("on_loop", [False, True])
+def test_nothing_keeps_the_last_result_alive(on_loop, fails, no_gc, monkeypatch):
+    monkeypatch.setattr(workers, "_IDLE_S", 60)
+    watched = []
+
+    def body():
+        big = Big(n=7)
+        watched.append(weakref.ref(big))
+        if fails:
+            raise ValueError("with the big one in its frame")
+        return big
+
+    async def async_body():
+        return body()
+
+    harness = Harness(registry_of(async_body if on_loop else body))
+    result = ask(harness)
+    assert result.data == (None if fails else {"n": 7})
+    until(lambda: watched[0]() is None)

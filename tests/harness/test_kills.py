@@ -132,6 +132,15 @@ def test_many_processes_with_one_key_make_one_effect(writers, desk):
     check_file(desk)
 
 
+def test_many_processes_begin_one_ledger_together(writers, desk):
+    """Short runs: its making, its first claim and the going of the first owner all fall together."""
+    for n in range(25):
+        one = {name: f"{path}-{n}" for name, path in desk.items()}
+        answers = writers("race", **one, what="paper", processes=8, calls=5)
+        assert {code for code, *_ in answers} <= {None, "in_progress"}
+        assert count_effects(one["effects"], "paper") == 1
+
+
 def test_a_claim_of_a_living_process_is_in_progress_and_of_a_killed_one_unknown(writers, desk):
     pid = writers("hold", **desk, what="paper")
     harness = harness_at(desk)

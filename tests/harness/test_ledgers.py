@@ -237,6 +237,18 @@ def test_what_a_file_cannot_hold_is_not_claimed(path, part):
     assert not list(ledger.entries())
 
 
+def test_an_owner_that_ends_and_goes_between_two_looks_has_ended(path, monkeypatch):
+    ledger, other = SqliteLedger(path), SqliteLedger(path)
+    claim = other.claim(entry())
+
+    def gone_by_now(seen):
+        other.end(claim, State.DONE, "{}")
+        return False
+
+    monkeypatch.setattr(ledger, "_lives", gone_by_now)
+    assert ledger.recall("key").state is State.DONE
+
+
 def test_an_entry_that_vanishes_is_not_taken_for_a_claim(path):
     """Another program may remove an entry just when it has been in the way."""
     ledger = SqliteLedger(path)
@@ -288,7 +300,7 @@ def test_a_commit_that_fails_leaves_nothing_open(path):
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM entries").fetchall()
     with pytest.raises(LedgerUnavailable, match="locked"):
-        ledger.end(claim, State.DONE, "{}")
+        ledger._with_db(ledger._end_late, claim, State.DONE, "{}", True)
     assert not ledger._db.in_transaction
     reader.execute("COMMIT")
     reader.close()

@@ -9,12 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keel import Harness, ToolCall, ToolFailure, workers
+from keel import Harness, ToolCall, ToolFailure, ToolRegistry, workers
 from keel.idempotency import MemoryLedger, SqliteLedger, State
 
 from .kit import AMIRA, code, label, registry_of
@@ -414,40 +413,6 @@ def test_a_harness_that_is_dropped_still_tells_its_ledger(ledger, gate):
     gc.collect()
     gate.set()
     until(lambda: only(ledger).state is State.DONE)
-
-
-class Big(dict):
-    """Something that a body returns and that can be watched."""
-
-
-@pytest.fixture
-def no_gc():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("on_loop", [False, True])
-def test_nothing_keeps_the_last_result_alive(on_loop, fails, no_gc, monkeypatch):
-    monkeypatch.setattr(workers, "_IDLE_S", 60)
-    watched = []
-
-    def body():
-        big = Big(n=7)
-        watched.append(weakref.ref(big))
-        if fails:
-            raise ValueError("with the big one in its frame")
-        return big
-
-    async def async_body():
-        return body()
-
-    harness = Harness(registry_of(async_body if on_loop else body))
-    result = ask(harness)
-    assert result.data == (None if fails else {"n": 7})
-    until(lambda: watched[0]() is None)
 
 
 def interrupt_caller(harness):
