@@ -58,6 +58,7 @@ class Harness:
         that a tool does makes this raise, but for a KeyboardInterrupt, which is the caller's.
         """
         tool = claimed = None
+        over = False  # whether a body, if one began, has ended
         try:
             tool = self.registry.lookup(call.name, context.principal)
             check_permission(tool, context)
@@ -71,13 +72,14 @@ class Harness:
             require_approval(tool)
             claimed = claim(self.ledger, tool, action)
             returned = self._run(tool, values, context, call, claimed)
+            over = True
             data = check_output(tool, returned)
             complete(self.ledger, claimed, data)
         except ToolFailure as failure:
             release(self.ledger, claimed, failure)
             return answer(call, tool, error=failure.error)
-        except KeyboardInterrupt:
-            give_up(self.ledger, claimed, returned=tool is not None and runs_here(tool))
+        except BaseException:  # the caller's own interrupt, or what a signal handler of the host's raises
+            give_up(self.ledger, claimed, returned=over or (tool is not None and runs_here(tool)))
             raise
         return answer(call, tool, data=data)
 
@@ -96,14 +98,15 @@ class Harness:
         `cancelled`. Calls and requests may be mixed.
         """
         turn = [self._read(one, context) if isinstance(one, ToolRequest) else one for one in calls]
-        return run_turn(turn, self._place, lambda call: self.execute(call, context), self.pool, cancel)
+        return run_turn(turn, self._place, lambda call: self.execute(call, context), self.pool, cancel, self._version)
 
     def reconcile(self, extra: Mapping[str, Any] | None = None) -> list[Settled]:
         """Ask the world about every write of which nobody knows; see `keel.settling.reconcile`.
 
         Without a ledger there is nothing to ask about. Raises LedgerUnavailable.
         """
-        return [] if self.ledger is None else reconcile(self.ledger, self.registry, self.pool, extra)
+        # A pool of its own: checks that hang must not take the workers from calls.
+        return [] if self.ledger is None else reconcile(self.ledger, self.registry, Pool(), extra)
 
     def settle(self, key: str, answer: Happened | NotHappened, reason: str) -> bool:
         """Settle an entry by hand: a person's word, kept with the reason. False if it changed meanwhile.
@@ -126,6 +129,9 @@ class Harness:
                 error = ToolError(code=error.code, message=self.registry.unknown(name, context.principal))
             version = self.registry.lookup(name).version if name in self.registry else None
             return ToolResult(call_id=call_id, tool_name=name, tool_version=version, ok=False, error=error)
+
+    def _version(self, call: ToolCall) -> str | None:
+        return self.registry.lookup(call.name).version if call.name in self.registry else None
 
     def _place(self, call: ToolCall) -> Place:
         tool = self.registry.lookup(call.name) if call.name in self.registry else None

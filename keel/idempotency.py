@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from .adapters import printable
 from .canonical import digest
 from .contracts import ErrorCode, ExecutionContext, ToolCall, ToolError, ToolFailure
-from .ledger import Entry, Ledger, LedgerUnavailable, MemoryLedger, State
+from .ledger import Entry, Ledger, LedgerUnavailable, MemoryLedger, State, over
 from .registry import Tool
 from .rules import ask, broken
 from .sqlite_ledger import SqliteLedger
@@ -72,7 +72,12 @@ def name_action(
         raise broken(tool.idempotency_key)
     named = [context.run_id, call.call_id] if own is None else [own]
     key = json.dumps([tool.name, None if tool.shared else context.principal.id, *named])
-    return Action(key, digest(values), tool, context, call)
+    try:
+        return Action(key, digest(values), tool, context, call)
+    except (ValueError, TypeError, RecursionError) as error:  # a type of the tool's own that has no JSON
+        raise ToolFailure(
+            ErrorCode.INTERNAL_ERROR, f"The arguments of {tool.name} have no canonical form. Nothing ran."
+        ) from error
 
 
 def recall(ledger: Ledger, action: Action | None) -> Entry | None:
@@ -106,6 +111,9 @@ def claim(ledger: Ledger | None, tool: Tool, action: Action | None) -> Entry | N
         now = ledger.claim(ours)
     except LedgerUnavailable as error:
         raise _unavailable(error) from error
+    except BaseException:  # interrupted: whether the claim stands or not, its body will not begin
+        over(ours.token)
+        raise
     if now.token == ours.token:
         return now
     _judged(now, action)
@@ -176,7 +184,12 @@ def _end(ledger: Ledger, claim: Entry, state: State, outcome: str | None, return
 
 
 def stored_outcome(entry: Entry) -> tuple[Any, ToolError | None]:
-    """Data and error of a settled entry, as they were kept."""
-    kept = json.loads(entry.outcome or "{}")
-    error = kept.get("error")
-    return kept.get("data"), None if error is None else ToolError.model_validate(error)
+    """Data and error of a settled entry, as they were kept. Raises ToolFailure `unavailable` if they are damaged."""
+    try:
+        kept = json.loads(entry.outcome or "{}")
+        error = kept.get("error")
+        return kept.get("data"), None if error is None else ToolError.model_validate(error)
+    except (ValueError, AttributeError) as damaged:
+        raise ToolFailure(
+            ErrorCode.UNAVAILABLE, f"What the ledger kept of this {entry.tool} cannot be read. Nothing ran.", True
+        ) from damaged

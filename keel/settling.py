@@ -77,7 +77,7 @@ def _look_into(ledger: Ledger, registry: ToolRegistry, pool: Pool, entry: Entry,
         after, why = State.FREE, "the world shows that it did not happen"
     elif isinstance(answer.why, str) and answer.why:
         why = printable(answer.why)
-    if after is entry.state or not ledger.settle(entry, after, outcome, f"reconciled: {why}"):
+    if after is entry.state or not ledger.settle(entry, after, outcome, f"asked the world: {why}"):
         return Settled(entry, entry.state, entry.state, why)
     return Settled(entry, entry.state, after, why)
 
@@ -133,7 +133,7 @@ def settle_by_hand(ledger: Ledger, tool: Tool | None, entry: Entry, answer: Answ
     """A person's word on an entry: Happened or NotHappened, and why they know. False if it changed meanwhile.
 
     Raises ValueError for an entry that is settled already, for NotHappened while its body may still
-    be running, for CannotTell, and for no reason.
+    be running, for data that the tool could not have returned, for CannotTell, and for no reason.
     """
     if entry.state not in UNSETTLED:
         raise ValueError(f"this entry is settled already: {entry.state}")
@@ -145,5 +145,11 @@ def settle_by_hand(ledger: Ledger, tool: Tool | None, entry: Entry, answer: Answ
         if _may_still_happen(entry):
             raise ValueError("its body may still be running: wait for it, or end its process first")
         return ledger.settle(entry, State.FREE, None, f"settled by hand: {printable(reason)}")
-    outcome = to_json({"data": answer.data}).decode() if tool is None else _outcome(tool, answer.data)
+    try:
+        data = answer.data if tool is None else check_output(tool, answer.data)
+    except ToolFailure:
+        raise ValueError(
+            "this data is not what the tool returns: give Happened(data) with data as it would be"
+        ) from None
+    outcome = to_json({"data": data}).decode()
     return ledger.settle(entry, State.DONE, outcome, f"settled by hand: {printable(reason)}")

@@ -99,7 +99,7 @@ def test_no_function_is_longer_than_forty_lines():
 
 def test_the_harness_stays_small():
     lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in HOUSE.glob("*.py")}
-    assert sum(lines.values()) <= 4800, lines
+    assert sum(lines.values()) <= 5000, lines
     assert max(lines.values()) < 500, lines
 
 
