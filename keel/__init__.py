@@ -1,5 +1,6 @@
 """Keel: a model proposes, the harness disposes."""
 
+from .approval import ApprovalDesk
 from .contracts import (
     ErrorCode,
     ExecutionContext,
@@ -14,10 +15,12 @@ from .harness import Harness
 from .idempotency import MemoryLedger, SqliteLedger
 from .registry import RegistrationError, Tool, ToolRegistry
 from .settling import CannotTell, Happened, NotHappened
+from .workspace import Workspace
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ApprovalDesk",
     "CannotTell",
     "ErrorCode",
     "ExecutionContext",
@@ -35,4 +38,5 @@ __all__ = [
     "ToolRegistry",
     "ToolRequest",
     "ToolResult",
+    "Workspace",
 ]

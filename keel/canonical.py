@@ -29,7 +29,12 @@ def canonical(value: Any) -> str:
 
 def digest(value: Any) -> str:
     """SHA-256 of the canonical text in UTF-8, as 64 hexadecimal digits."""
-    return sha256(canonical(value).encode()).hexdigest()
+    return digest_of(canonical(value))
+
+
+def digest_of(text: str) -> str:
+    """The digest of a text that is canonical already."""
+    return sha256(text.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

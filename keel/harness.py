@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from .adapters import NAME_LENGTH, printable, to_call
-from .approval import require_approval
+from .approval import ApprovalDesk, require_approval
 from .authorization import check_permission, check_policies
 from .contracts import ErrorCode, ExecutionContext, ToolCall, ToolError, ToolFailure, ToolRequest, ToolResult
 from .idempotency import claim, complete, give_up, name_action, recall, release, stored_outcome
@@ -33,12 +33,24 @@ class Harness:
     """Judges proposals against a registry, runs what passes, and answers every one.
 
     `ledger` remembers writes; without one no write runs, for nobody could promise that it happens
-    once. `mint` makes call ids.
+    once. `approvals` is the desk where calls wait for a person; without one, a write that needs
+    approval is refused. `mint` makes call ids. Raises ValueError for a desk over another ledger, or
+    over none: an approval is used up in the transaction of the claim.
     """
 
-    def __init__(self, registry: ToolRegistry, *, ledger: Ledger | None = None, mint: Callable[[], str] = mint_call_id):
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        *,
+        ledger: Ledger | None = None,
+        approvals: ApprovalDesk | None = None,
+        mint: Callable[[], str] = mint_call_id,
+    ):
+        if approvals is not None and approvals.ledger is not ledger:
+            raise ValueError("the desk must be made over the harness's own ledger")
         self.registry = registry
         self.ledger = ledger
+        self.approvals = approvals
         self.mint = mint
         self.pool = Pool()
 
@@ -69,8 +81,8 @@ class Harness:
             if settled is not None:
                 return replay(call, settled)
             check_rules(tool, values, context)
-            require_approval(tool)
-            claimed = claim(self.ledger, tool, action)
+            using = require_approval(self.approvals, tool, action)
+            claimed = claim(self.ledger, tool, action, using)
             returned = self._run(tool, values, context, call, claimed)
             over = True
             data = check_output(tool, returned)

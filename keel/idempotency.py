@@ -7,6 +7,7 @@ nothing. How much a ledger can tell after a crash is in `keel.ledger`; who asks 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -14,17 +15,18 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from .adapters import printable
-from .canonical import digest
+from .canonical import canonical, digest_of
 from .contracts import ErrorCode, ExecutionContext, ToolCall, ToolError, ToolFailure
 from .ledger import Entry, Ledger, LedgerUnavailable, MemoryLedger, State, over
+from .questions import Questions
 from .registry import Tool
 from .rules import ask, broken
 from .sqlite_ledger import SqliteLedger
 from .workers import TookTooLong
 
 __all__ = [
-    "Entry", "Ledger", "LedgerUnavailable", "MemoryLedger", "SqliteLedger", "State",
-    "claim", "complete", "give_up", "name_action", "recall", "release", "stored_outcome",
+    "Action", "Entry", "Ledger", "LedgerUnavailable", "MemoryLedger", "SqliteLedger", "State",
+    "claim", "complete", "give_up", "name_action", "recall", "release", "stored_outcome", "unavailable",
 ]  # fmt: skip
 
 # Codes after which a claimed write is known not to have begun.
@@ -36,6 +38,7 @@ class Action(NamedTuple):
 
     key: str
     digest: str
+    arguments: str  # canonical, defaults included: what a person is shown
     tool: Tool
     context: ExecutionContext
     call: ToolCall
@@ -73,7 +76,8 @@ def name_action(
     named = [context.run_id, call.call_id] if own is None else [own]
     key = json.dumps([tool.name, None if tool.shared else context.principal.id, *named])
     try:
-        return Action(key, digest(values), tool, context, call)
+        arguments = canonical(values)
+        return Action(key, digest_of(arguments), arguments, tool, context, call)
     except (ValueError, TypeError, RecursionError) as error:  # a type of the tool's own that has no JSON
         raise ToolFailure(
             ErrorCode.INTERNAL_ERROR, f"The arguments of {tool.name} have no canonical form. Nothing ran."
@@ -91,12 +95,15 @@ def recall(ledger: Ledger, action: Action | None) -> Entry | None:
     try:
         return _judged(ledger.recall(action.key), action)
     except LedgerUnavailable as error:
-        raise _unavailable(error) from error
+        raise unavailable(error) from error
 
 
-def claim(ledger: Ledger | None, tool: Tool, action: Action | None) -> Entry | None:
+def claim(
+    ledger: Ledger | None, tool: Tool, action: Action | None, using: Callable[[Questions], None] | None = None
+) -> Entry | None:
     """Write down that this action is about to run, before it does. Gives the claim; None for a read.
 
+    `using` uses up an approval in the same transaction, or raises, and then nothing is claimed.
     Raises ToolFailure as `recall` does, if another was faster; `unavailable` for a write without a
     ledger, since nobody could promise that it happens once.
     """
@@ -108,9 +115,9 @@ def claim(ledger: Ledger | None, tool: Tool, action: Action | None) -> Entry | N
         )
     ours = action.entry()
     try:
-        now = ledger.claim(ours)
+        now = ledger.claim(ours, using)
     except LedgerUnavailable as error:
-        raise _unavailable(error) from error
+        raise unavailable(error) from error
     except BaseException:  # interrupted: whether the claim stands or not, its body will not begin
         over(ours.token)
         raise
@@ -142,7 +149,8 @@ def _in_progress(action: Action) -> ToolFailure:
     return ToolFailure(ErrorCode.IN_PROGRESS, f"This very {action.tool.name} is running now. Nothing more ran.", True)
 
 
-def _unavailable(error: LedgerUnavailable) -> ToolFailure:
+def unavailable(error: LedgerUnavailable) -> ToolFailure:
+    """What a ledger that cannot serve is to a call: it did not run."""
     return ToolFailure(ErrorCode.UNAVAILABLE, f"The ledger cannot serve: {error}. Nothing ran.", retryable=True)
 
 

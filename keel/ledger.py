@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+from .questions import MemoryQuestions, Questions
+
+T = TypeVar("T")
 
 
 class State(StrEnum):
@@ -75,11 +79,15 @@ class Ledger(Protocol):
     def recall(self, key: str) -> Entry | None:
         """The entry of this key, or None."""
 
-    def claim(self, entry: Entry) -> Entry:
+    def claim(self, entry: Entry, also: Callable[[Questions], None] | None = None) -> Entry:
         """Put the entry in if its key is new or FREE, durably, before this returns.
 
-        Gives the entry as it now stands: the claim was won if its token is the given one.
+        Gives the entry as it now stands: the claim was won if its token is the given one. If it
+        was, `also` has run in the same transaction; what it raises undoes the claim.
         """
+
+    def transact(self, do: Callable[[Questions], T], *, lasting: bool = False) -> T:
+        """Do something with the questions that are kept here, in one transaction; `lasting`: on the disk after it."""
 
     def end(self, claim: Entry, state: State, outcome: str | None = None, *, returned: bool = True) -> None:
         """What the body came to, by `after_end`. Only the process that claimed may say so."""
@@ -134,6 +142,7 @@ class MemoryLedger:
 
     def __init__(self):
         self._entries: dict[str, Entry] = {}
+        self._questions = MemoryQuestions()
         self._lock = threading.Lock()
 
     def recall(self, key: str) -> Entry | None:
@@ -141,14 +150,20 @@ class MemoryLedger:
             entry = self._entries.get(key)
             return None if entry is None else self._seen(entry)
 
-    def claim(self, entry: Entry) -> Entry:
+    def claim(self, entry: Entry, also: Callable[[Questions], None] | None = None) -> Entry:
         with self._lock:
             now = self._entries.get(entry.key)
             if now is not None and now.state is not State.FREE:
                 return self._seen(now)
+            if also is not None:
+                also(self._questions)
             begun(entry.token)
             self._entries[entry.key] = entry._replace(owner=os.getpid(), notes=now.notes if now else "")
             return self._seen(self._entries[entry.key])
+
+    def transact(self, do: Callable[[Questions], T], *, lasting: bool = False) -> T:
+        with self._lock:
+            return do(self._questions)
 
     def end(self, claim: Entry, state: State, outcome: str | None = None, *, returned: bool = True) -> None:
         if claim.owner != os.getpid():

@@ -31,9 +31,10 @@ class Tool:
     """One tool: the contract that is shown, the judge made from it, and the function behind it.
 
     `read_only`, `destructive` and `idempotent` have MCP's meanings. `permission` is what a
-    principal needs; None lets anyone read. `judge`, `output` and `context_parameter` are compiled
-    from the contract; `spread` says whether the function takes its arguments by name, `is_async`
-    whether it is a coroutine function.
+    principal needs; None lets anyone read. `approver_permission` is what whoever approves needs,
+    the desk's own if None; with `four_eyes` nobody approves a call of their own. `judge`, `output`
+    and `context_parameter` are compiled from the contract; `spread` says whether the function takes
+    its arguments by name, `is_async` whether it is a coroutine function.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Tool:
     idempotent: bool = False
     permission: str | None = None
     needs_approval: bool = True
+    approver_permission: str | None = None
+    four_eyes: bool = False
     policies: tuple[Callable, ...] = ()
     rules: tuple[Callable, ...] = ()
     errors: frozenset[str] = frozenset()
@@ -240,11 +243,12 @@ def _check(tool: Tool) -> None:
 
     if not (isinstance(tool.name, str) and len(tool.name) <= NAME_LENGTH and _NAME.match(tool.name)):
         refuse(f"a name is lower-case letters, digits and underscores, at most {NAME_LENGTH}, a letter first")
-    for flag in ("read_only", "destructive", "idempotent", "needs_approval", "shared"):
+    for flag in ("read_only", "destructive", "idempotent", "needs_approval", "four_eyes", "shared"):
         if type(getattr(tool, flag)) is not bool:
             refuse(f"{flag} is True or False: what only looks like one could let a write pass for a read")
-    for what, text in (("version", tool.version), ("description", tool.description), ("permission", tool.permission)):
-        if not (_is_text(text) or (what == "permission" and text is None)) or (what == "version" and not text):
+    for what in ("version", "description", "permission", "approver_permission"):
+        text = getattr(tool, what)
+        if not (_is_text(text) or (what.endswith("permission") and text is None)) or (what == "version" and not text):
             refuse(f"{what} is text")
     if inspect.isgeneratorfunction(tool.function) or inspect.isasyncgenfunction(tool.function):
         refuse("a body answers once: return a list in the place of yielding")

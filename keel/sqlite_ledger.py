@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from .ledger import UNSETTLED, Entry, LedgerUnavailable, State, after_end, begun, over, working
+from .ledger import UNSETTLED, Entry, LedgerUnavailable, State, T, after_end, begun, over, working
 from .owners import Seat, identity, leave, ours, seat_at
+from .questions import SCHEMA as QUESTIONS
+from .questions import Questions, SqliteQuestions
 
 APPLICATION_ID = 0x6B65656C  # "keel", so that another program's file is not taken for a ledger
 SCHEMA_VERSION = 1
@@ -25,6 +27,7 @@ CREATE TABLE entries (
 ) STRICT;
 CREATE UNIQUE INDEX by_key ON entries (key);
 CREATE INDEX unsettled ON entries (state) WHERE state IN ('running', 'unknown', 'conflict');
+{QUESTIONS};
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
@@ -87,8 +90,11 @@ class SqliteLedger:
     def recall(self, key: str) -> Entry | None:
         return self._with_db(self._recall, key)
 
-    def claim(self, entry: Entry) -> Entry:
-        return self._with_db(self._claim, entry)
+    def claim(self, entry: Entry, also: Callable[[Questions], None] | None = None) -> Entry:
+        return self._with_db(self._claim, entry, also)
+
+    def transact(self, do: Callable[[Questions], T], *, lasting: bool = False) -> T:
+        return self._with_db(self._transact, do, lasting)
 
     def end(self, claim: Entry, state: State, outcome: str | None = None, *, returned: bool = True) -> None:
         try:
@@ -121,13 +127,26 @@ class SqliteLedger:
             found = row and self._entry(row)
         return found
 
-    def _claim(self, db: sqlite3.Connection, entry: Entry) -> Entry:
+    def _transact(self, db: sqlite3.Connection, do: Callable[[Questions], T], lasting: bool) -> T:
+        if lasting:
+            self._prepare_to_last(db)
+        with _Transaction(db):
+            return do(SqliteQuestions(db))
+
+    def _claim(self, db: sqlite3.Connection, entry: Entry, also: Callable[[Questions], None] | None = None) -> Entry:
         self._prepare_to_last(db)
         entry = entry._replace(owner=self._seat.number, live=True)
         kept = (entry.key, entry.digest, entry.tool, entry.version, entry.arguments, entry.caller, entry.call_id)
         begun(entry.token)
+        values = (*kept, entry.token, entry.state, entry.owner)
         try:
-            won = db.execute(_CLAIM, (*kept, entry.token, entry.state, entry.owner)).rowcount
+            if also is None:
+                won = db.execute(_CLAIM, values).rowcount
+            else:
+                with _Transaction(db):
+                    won = db.execute(_CLAIM, values).rowcount
+                    if won:
+                        also(SqliteQuestions(db))
         except BaseException:
             over(entry.token)
             raise

@@ -172,8 +172,8 @@ class _Line:
             if settled is not None:
                 return replay(call, settled)
             self.check_rules(tool, values, context)
-            require_approval(tool)
-            claimed = self.claim(tool, action)
+            using = require_approval(None, tool, action)
+            claimed = self.claim(tool, action, using)
             returned = self.run(tool, values, context, call)
             data = self.check_output(tool, returned)
             idempotency.complete(self.ledger, claimed, data)
@@ -233,8 +233,8 @@ class _Line:
         if self.built("05"):
             rules.check_rules(tool, values, context)
 
-    def claim(self, tool: Tool, action: idempotency.Action | None) -> Entry | None:
-        return idempotency.claim(self.ledger, tool, action) if self.built("07") else None
+    def claim(self, tool: Tool, action: idempotency.Action | None, using: Any) -> Entry | None:
+        return idempotency.claim(self.ledger, tool, action, using) if self.built("07") else None
 
     def run(self, tool: Tool, values: dict[str, Any], context: ExecutionContext, call: ToolCall) -> Any:
         if self.built("07"):

@@ -84,9 +84,9 @@ class WatchedLedger(SqliteLedger):
         self.at("after recall")
         return found
 
-    def claim(self, entry):
+    def claim(self, entry, also=None):
         self.at("before claim")
-        now = super().claim(entry)
+        now = super().claim(entry, also)
         self.at("after claim")
         return now
 
