@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from secrets import token_hex
 
 from .adapters import printable
 from .contracts import ErrorCode, Principal, ToolFailure
-from .idempotency import Action, unavailable
+from .idempotency import Action, recall, unavailable
 from .ledger import Ledger, LedgerUnavailable
 from .questions import Binding, Question, Questions, Standing
 from .registry import Tool
+from .rules import broken
 
 __all__ = ["ApprovalDesk", "Question", "Standing", "require_approval"]
 
@@ -83,10 +85,9 @@ class ApprovalDesk:
     def _decide(
         self, question_id: str, approver: Principal, standing: Standing, reason: str, open_to: tuple[Standing, ...]
     ) -> Question:
-        now = self.clock()
 
         def decide(questions: Questions) -> Question | Exception:
-            question = questions.get(question_id)
+            question, now = questions.get(question_id), self.clock()  # inside: to wait for the file takes time
             if question is None:
                 return LookupError(f"there is no question {printable(str(question_id))}")
             if question.permission not in approver.permissions:
@@ -109,29 +110,36 @@ class ApprovalDesk:
     def ask(self, action: Action) -> Question:
         """The question that stands for this action: the one there is, or a new one.
 
-        Equal calls are one question. Raises ToolFailure `unavailable` if too many wait.
+        Equal calls are one question. Raises ToolFailure: `unavailable` if too many wait, and as
+        `recall` does if the action was begun since it was looked up: then nobody need be asked.
         """
-        tool, now = action.tool, self.clock()
+        tool, seen = action.tool, None
         binding = Binding(action.key, action.digest, tool.name, tool.version, action.context.principal.id)
+        while True:
+            question = self.ledger.transact(partial(self._find_or_put, action=action, binding=binding, seen=seen))
+            if question.standing is not Standing.USED:
+                return question
+            if recall(self.ledger, action) is not None:
+                raise _just_settled(tool)
+            seen = question.id  # its write left the key free
 
-        def find_or_put(questions: Questions) -> Question | None:
-            found = questions.latest(binding)
-            if found is not None and self._stands(found, now):
-                if found.standing is Standing.PENDING and found.call_id != action.call.call_id:
-                    questions.put(found._replace(times=found.times + 1))
-                return found.at(now)
-            waiting = questions.standing(Standing.PENDING)
-            if sum(one.at(now).standing is Standing.PENDING for one in waiting) >= self.max_pending:
-                return None
-            question = self._question(action, binding, now)
-            questions.put(question)
-            return question
-
-        question = self.ledger.transact(find_or_put)
-        if question is None:
+    def _find_or_put(self, questions: Questions, action: Action, binding: Binding, seen: str | None) -> Question:
+        found, now = questions.latest(binding), self.clock()
+        if found is not None and self._stands(found, now):
+            if found.standing is Standing.PENDING and found.call_id != action.call.call_id:
+                questions.put(found._replace(times=found.times + 1))
+            return found.at(now)
+        if found is not None and found.standing is Standing.USED and found.id != seen:
+            return found
+        waiting = questions.standing(Standing.PENDING)
+        if sum(one.at(now).standing is Standing.PENDING for one in waiting) >= self.max_pending:
             raise ToolFailure(
                 ErrorCode.UNAVAILABLE, "Too many questions wait for a person already. Nothing ran.", retryable=True
             )
+        question = self._question(action, binding, now)
+        if questions.get(question.id) is not None:  # or one answer would be taken for two questions
+            raise broken(self.mint)
+        questions.put(question)
         return question
 
     def _stands(self, question: Question, now: float) -> bool:
@@ -158,11 +166,10 @@ class ApprovalDesk:
 
     def using(self, question: Question) -> Callable[[Questions], None]:
         """What uses an approval up, inside the transaction of the claim: both happen, or neither does."""
-        now = self.clock()
 
         def use(questions: Questions) -> None:
             found = questions.get(question.id)
-            if found is None or found.at(now).standing is not Standing.APPROVED:
+            if found is None or found.at(self.clock()).standing is not Standing.APPROVED:
                 raise _required(question.binding.tool)  # used, withdrawn or expired since we looked
             questions.put(found._replace(standing=Standing.USED))
 
@@ -191,6 +198,12 @@ def require_approval(
         raise _required(tool.name)
     said = "A person said no" if question.standing is Standing.DENIED else "No person agreed in time"
     raise ToolFailure(ErrorCode.APPROVAL_DENIED, f"{said} to this {tool.name}. Asking again changes nothing.")
+
+
+def _just_settled(tool: Tool) -> ToolFailure:
+    return ToolFailure(
+        ErrorCode.IN_PROGRESS, f"This very {tool.name} has just been settled: the next try gets what it gave.", True
+    )
 
 
 def _required(name: str) -> ToolFailure:

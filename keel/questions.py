@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable
 from enum import StrEnum
@@ -51,10 +52,25 @@ class Question(NamedTuple):
     decided_at: float | None = None
     reason: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The arguments as text for a person: whole, still JSON, and with nothing in it that cannot be seen."""
+        return visible(self.arguments)
+
     def at(self, now: float) -> Question:
         """The question as it stands at this time: what nobody answered or used in time is EXPIRED."""
         open_still = self.standing in (Standing.PENDING, Standing.APPROVED)
         return self._replace(standing=Standing.EXPIRED) if open_still and not now < self.expires_at else self
+
+
+def visible(text: str) -> str:
+    """The text with whatever a person cannot see, or what turns the text around it, written as JSON would."""
+    return "".join(one if one.isprintable() and one not in _BLANK else json.dumps(one)[1:-1] for one in text)
+
+
+# Characters that count as printable, and show nothing: fillers and variation selectors.
+_BLANK = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)))
+_BLANK |= frozenset(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 
 
 class Questions(Protocol):
@@ -149,7 +165,7 @@ class SqliteQuestions:
 def _question(row: tuple) -> Question:
     question_id, *binding = row[:6]
     *same, four_eyes, standing, times, by, at, reason = row[6:]
-    return Question(question_id, Binding(*binding), *same, four_eyes == 1, _STANDINGS[standing], times, by, at, reason)
+    return Question(question_id, Binding(*binding), *same, four_eyes != 0, _STANDINGS[standing], times, by, at, reason)
 
 
 _STANDINGS = {one.value: one for one in Standing}

@@ -231,8 +231,9 @@ def _opened(folder: _Folder, name: str) -> Any:
         _must_be_file(found, name)
         if folder.handle is None:
             folder.compare()
-            if not os.path.samestat(found, folder.look(name)):
-                raise ToolFailure("path_outside_workspace", f"{quoted(name)} was changed for something else.")
+            _must_be_file(now := folder.look(name), name)
+            if not os.path.samestat(found, now):
+                raise ToolFailure("file_unavailable", f"{quoted(name)} was replaced just now: try again.", True)
         yield file
     finally:
         os.close(file)
@@ -240,10 +241,7 @@ def _opened(folder: _Folder, name: str) -> Any:
 
 def _read(file: int, limit: int) -> bytes:
     content = bytearray()
-    while len(content) < limit:
-        more = os.read(file, min(limit - len(content), 1 << 16))
-        if not more:
-            break
+    while more := os.read(file, min(limit - len(content), 1 << 16)):
         content += more
     return bytes(content)
 

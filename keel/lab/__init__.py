@@ -22,7 +22,10 @@ _WHERE = {
     "plots": ("Bar", "Crash", "Picture", "crash_picture", "timeline_picture"),
     "prompts": ("predict", "quiz"),
     "strip": ("stage_strip",),
-    "world": ("World", "bodies", "course_registry", "everything", "naive_namespace", "seeded_mint", "Wrong"),
+    "world": (
+        *("World", "Wrong", "add_files", "approver", "bodies", "confined_files", "course_registry", "everything"),
+        *("naive_namespace", "seeded_mint"),
+    ),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 

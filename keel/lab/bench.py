@@ -31,6 +31,7 @@ _STOPS_AT = {
     ErrorCode.IDEMPOTENCY_CONFLICT: "recall",
     ErrorCode.RULE_VIOLATED: "rules",
     ErrorCode.APPROVAL_REQUIRED: "approve",
+    ErrorCode.APPROVAL_DENIED: "approve",
     ErrorCode.INVALID_OUTPUT: "output",
 }
 _SHOWN_LINES = 30  # of a result, on the page; the result itself is whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -9,7 +10,7 @@ from keel.contracts import ToolFailure, ToolRequest
 
 from .gauntlet import Trial, as_principal, case, data_of, message_of
 from .recordings import recording
-from .world import World, Wrong
+from .world import World, Wrong, approver
 
 SECRET = "dsn=postgres://desk:not-for-models@db"
 TICKET = {"title": "login returns 502", "incident_id": "INC-001"}
@@ -304,6 +305,131 @@ def forbidden_and_malformed(trial: Trial) -> None:
     bo = as_principal(permissions=["data:read"])
     trial.expect("permission_denied", "lookup_incident", {"incident": 1}, bo)
     trial.untouched("lookup_incident")
+
+
+# 10: a person is asked
+
+
+@case("10", tickets=1)
+def approval_once(trial: Trial) -> None:
+    trial.expect("approval_required", "create_ticket", TICKET)
+    _approve(trial)
+    first = trial.expect("ok", "create_ticket", TICKET)
+    again = trial.expect("ok", "create_ticket", TICKET)
+    trial.require(data_of(again) == data_of(first), "the first ticket again", str(data_of(again)))
+    trial.expect("approval_required", "create_ticket", OTHER_TICKET)
+    _tickets(trial, 1)
+
+
+@case("10", tickets=1)
+def approval_for_other(trial: Trial) -> None:
+    trial.expect("approval_required", "create_ticket", TICKET)
+    _approve(trial)
+    trial.expect("approval_required", "create_ticket", TICKET | {"title": "close all incidents"})
+    _tickets(trial, 0)
+    trial.expect("ok", "create_ticket", TICKET)
+    _tickets(trial, 1)
+
+
+@case("10")
+def approval_denied(trial: Trial) -> None:
+    trial.expect("approval_required", "create_ticket", TICKET)
+    question = trial.the_question()
+    trial.subject.desk.deny(question.id, approver(), "not at night")
+    trial.expect("approval_denied", "create_ticket", TICKET)
+    _tickets(trial, 0)
+
+
+@case("10")
+def approval_too_late(trial: Trial) -> None:
+    trial.expect("approval_required", "create_ticket", TICKET)
+    _approve(trial)
+    desk = trial.subject.desk
+    late = desk.clock() + desk.ttl_s + 1
+    desk.clock = lambda: late
+    trial.expect("approval_denied", "create_ticket", TICKET)
+    _tickets(trial, 0)
+
+
+@case("10")
+def nobody_answers(trial: Trial) -> None:
+    trial.expect("approval_required", "create_ticket", TICKET)
+    trial.expect("approval_required", "create_ticket", TICKET)
+    asked = trial.the_question().times
+    trial.require(asked == 2, "one question, asked twice", f"asked {asked} times")
+    _tickets(trial, 0)
+
+
+# 11: files. Each first reads an honest one.
+
+
+@case("11")
+def path_parent(trial: Trial) -> None:
+    _read(trial, "path_outside_workspace", "../outside/secret.txt")
+
+
+@case("11")
+def path_absolute(trial: Trial) -> None:
+    _read(trial, "path_outside_workspace", str(trial.world.folder / "outside" / "secret.txt"))
+
+
+@case("11")
+def path_prefix(trial: Trial) -> None:
+    _read(trial, "path_outside_workspace", f"{trial.world.workspace}-evil/secret.txt")
+
+
+@case("11")
+def path_link(trial: Trial) -> None:
+    target = "link/secret.txt"
+    try:
+        (trial.world.workspace / "link").symlink_to(trial.world.folder / "outside", target_is_directory=True)
+    except OSError:  # a system on which not everybody may make one
+        target = "../outside/secret.txt"
+    _read(trial, "path_outside_workspace", target)
+
+
+@case("11")
+def path_hidden(trial: Trial) -> None:
+    _read(trial, "path_hidden", ".env")
+
+
+@case("11")
+def path_huge(trial: Trial) -> None:
+    (trial.world.workspace / "big.log").write_bytes(b"x" * 1_100_000)
+    _read(trial, "file_too_large", "big.log")
+
+
+@case("11", patience_s=0.1)
+def path_pipe(trial: Trial) -> None:
+    pipe = trial.world.workspace / "pipe"
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(pipe)
+        trial.world.pipes.append(pipe)
+    else:
+        pipe.mkdir()
+    trial.world.faults["read_file"] = _hangs_at(trial.world, "pipe")
+    _read(trial, "not_a_file", "pipe")
+
+
+def _approve(trial: Trial) -> None:
+    question = trial.the_question()
+    trial.subject.desk.approve(question.id, approver(), "it is on fire")
+
+
+def _read(trial: Trial, code: str, path: str) -> None:
+    honest = data_of(trial.expect("ok", "read_file", {"path": "app.py"}))
+    trial.require("def main" in str(honest), "the text of app.py", str(honest)[:40])
+    trial.expect(code, "read_file", {"path": path})
+
+
+def _hangs_at(world: World, path: str) -> Any:
+    """Tell whoever waits that from here on a body may never come back."""
+
+    def fault(arguments: dict[str, Any]) -> None:
+        if arguments["path"] == path:
+            world.hanging.set()
+
+    return fault
 
 
 def _raise(error: BaseException) -> Any:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any
 
+from keel.approval import ApprovalDesk, Question
 from keel.contracts import ExecutionContext, Principal, ToolRequest, ToolResult
 
 from .chapters import position
@@ -42,6 +43,7 @@ class Subject:
 
     `execute_many(requests, context)` answers a whole turn, in its order. `restart(died)` gives
     another process on the same files and the same world: after the first one has died, or beside it.
+    `desk` is where a person is asked.
     """
 
     handle: Callable[[ToolRequest, ExecutionContext], Any]
@@ -49,6 +51,7 @@ class Subject:
     read: Callable[[list[Any]], list[ToolRequest]] | None = None
     execute_many: Callable[[list[ToolRequest], ExecutionContext], list[Any]] | None = None
     restart: Callable[[bool], Subject] | None = None
+    desk: ApprovalDesk | None = None
     lacks: frozenset[str] = frozenset()
 
 
@@ -156,6 +159,12 @@ class Trial:
         self.require(self.subject.restart is not None, "another process", "none")
         self.subject = self.subject.restart(died)
 
+    def the_question(self) -> Question:
+        """The one question that waits for a person now."""
+        waiting = [] if self.subject.desk is None else self.subject.desk.pending()
+        self.require(len(waiting) == 1, "one question to a person", f"{len(waiting)} questions")
+        return waiting[0]
+
     def expect_turn(self, codes: str, requests: list[ToolRequest]) -> list[Any]:
         """Send a whole turn. The answers must be as many and have these codes, in order. Gives the answers."""
         self.expected = codes
@@ -226,7 +235,7 @@ def _judge(make: Make, one: Case) -> Outcome:
     _wait(thread, world)
     verdict, got = _verdict(one, trial, ended)
     shows = world.shows()
-    world.released.set()  # whoever hangs may end now; what it does to this world counts no more
+    world.release()  # whoever hangs may end now; what it does to this world counts no more
     return Outcome(one.id, one.chapter, verdict, trial.expected, got, shows)
 
 

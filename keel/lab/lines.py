@@ -13,7 +13,7 @@ from typing import Any
 
 from keel import authorization, idempotency, output, recovery, rules, validation, workers
 from keel.adapters import read_stream, to_call, to_message
-from keel.approval import require_approval
+from keel.approval import ApprovalDesk, require_approval
 from keel.contracts import ErrorCode, ExecutionContext, ToolCall, ToolFailure, ToolRequest, ToolResult
 from keel.harness import Harness, answer, replay
 from keel.idempotency import Entry, Ledger, MemoryLedger, SqliteLedger
@@ -23,7 +23,7 @@ from keel.workers import Pool
 
 from .chapters import BUILT, CHAPTERS, position
 from .gauntlet import Make, Subject
-from .world import World, course_registry, naive_namespace, seeded_mint
+from .world import World, add_files, course_registry, naive_namespace, seeded_mint
 
 Handle = Callable[[ToolRequest, ExecutionContext], Any]
 
@@ -99,7 +99,9 @@ def joined(chunks: list[Any]) -> list[ToolRequest]:
 def finished(world: World) -> Subject:
     """keel's own Harness over the course's tools, with all that is built so far."""
     ledger = SqliteLedger(world.folder / "ledger.db")
-    harness = Harness(course_registry(world), ledger=ledger, mint=seeded_mint())
+    registry, desk = course_registry(world), ApprovalDesk(ledger)
+    add_files(registry, world)
+    harness = Harness(registry, ledger=ledger, approvals=desk, mint=seeded_mint())
 
     def message(request: ToolRequest, result: ToolResult) -> str:
         return to_message(request, output.capped(result))["content"]
@@ -110,7 +112,7 @@ def finished(world: World) -> Subject:
         return finished(world)
 
     lacks = frozenset(CHAPTERS) - BUILT
-    return Subject(harness.handle, message, whole, harness.execute_many, restart, lacks=lacks)
+    return Subject(harness.handle, message, whole, harness.execute_many, restart, desk, lacks)
 
 
 def whole(chunks: list[Any]) -> list[ToolRequest]:
@@ -143,11 +145,13 @@ class _Line:
         self.reached = position(upto)
         self.registry = course_registry(world)
         self.mint = seeded_mint()
+        add_files(self.registry, world, confined=self.built("11"))
         self.ledger = _ledger(world, upto)
+        self.desk = ApprovalDesk(self.ledger) if self.built("10") else None
         self.pool = Pool()
 
     def subject(self) -> Subject:
-        return Subject(self.handle, self.message, self.read_stream, self.execute_many(), self.restart)
+        return Subject(self.handle, self.message, self.read_stream, self.execute_many(), self.restart, self.desk)
 
     def restart(self, died: bool) -> Subject:
         if died and isinstance(self.ledger, SqliteLedger):
@@ -172,7 +176,7 @@ class _Line:
             if settled is not None:
                 return replay(call, settled)
             self.check_rules(tool, values, context)
-            using = require_approval(None, tool, action)
+            using = require_approval(self.desk, tool, action)
             claimed = self.claim(tool, action, using)
             returned = self.run(tool, values, context, call)
             data = self.check_output(tool, returned)

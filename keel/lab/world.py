@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,9 +25,12 @@ from keel.authorization import ExecutionContext, Principal
 from keel.contracts import ToolFailure
 from keel.registry import Tool, ToolRegistry
 from keel.settling import Happened, NotHappened
+from keel.workspace import PATH_CODES, Workspace
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 MAX_ROWS = 1000  # what one query may ask for, by the rule of the business
+
+SECRET = "not for models"  # what a file holds that no model should see
 
 IncidentId = Annotated[str, Field(pattern=r"^INC-[0-9]{3}$")]
 
@@ -72,6 +77,7 @@ class World:
         self.hanging = threading.Event()  # some body hangs
         self.stopped = threading.Event()  # some body stands still, as in a process that was killed
         self.answers = Count()  # of a turn, where whoever answers it counts them
+        self.pipes: list[Path] = []
         self.released = threading.Event()  # whoever hangs or stands still may go on
 
     def enter(self, name: str, **arguments: Any) -> Wrong | None:
@@ -90,6 +96,24 @@ class World:
         """What a body does whose process dies here: it goes no further, and tells nobody."""
         self.stopped.set()
         self.released.wait(60)
+
+    def release(self) -> None:
+        """Let go of whatever hangs or stands still here, or waits at one of this world's pipes."""
+        self.released.set()
+        for pipe in self.pipes:
+            with suppress(OSError):
+                os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+
+    @cached_property
+    def workspace(self) -> Path:
+        """A copy of the course's small workspace, with things beside it that nobody should reach from there."""
+        root = self.folder / "workspace"
+        shutil.copytree(DATA / "workspace", root, ignore=shutil.ignore_patterns("__pycache__"))
+        for beside in ("outside", "workspace-evil"):
+            (self.folder / beside).mkdir()
+            (self.folder / beside / "secret.txt").write_text(f"{SECRET}\n", encoding="utf-8")
+        (root / ".env").write_text(f"TOKEN={SECRET}\n", encoding="utf-8")
+        return root
 
     @cached_property
     def folder(self) -> Path:
@@ -137,7 +161,7 @@ def bodies(world: World) -> dict[str, Callable]:
     They are careless in the ways that such code is: `lookup_incident` takes its number with `int`,
     which reads the digits of every script and does not mind a line break.
     """
-    return _reads(world) | _writes(world)
+    return _reads(world) | _writes(world) | _files(world)
 
 
 def _reads(world: World) -> dict[str, Callable]:
@@ -183,6 +207,57 @@ def _writes(world: World) -> dict[str, Callable]:
         return ticket
 
     return {one.__name__: one for one in (create_ticket,)}
+
+
+def _files(world: World) -> dict[str, Callable]:
+    """Files as most programs reach for them first: join the strings, and open."""
+
+    def read_file(path: str) -> str:
+        """Read a text file of the workspace, by its path in it, for example app.py."""
+        world.enter("read_file", path=path)
+        with open(os.path.join(world.workspace, path), encoding="utf-8") as file:
+            text = file.read()
+        if SECRET in text:
+            world.marks.append("a secret was read")
+        return text
+
+    def write_file(path: str, text: str) -> int:
+        """Write a text file of the workspace; gives the number of characters."""
+        world.enter("write_file", path=path, text=text)
+        with open(os.path.join(world.workspace, path), "w", encoding="utf-8") as file:
+            return file.write(text)
+
+    return {one.__name__: one for one in (read_file, write_file)}
+
+
+def confined_files(world: World) -> dict[str, Callable]:
+    """The same two on keel's Workspace. It is made with the first call: most worlds need none."""
+
+    def read_file(path: str) -> str:
+        """Read a text file of the workspace, by its path in it, for example app.py."""
+        world.enter("read_file", path=path)
+        return Workspace(world.workspace).read_text(path)
+
+    def write_file(path: str, text: str) -> int:
+        """Write a text file of the workspace; gives the number of bytes."""
+        world.enter("write_file", path=path, text=text)
+        return Workspace(world.workspace).write_text(path, text)
+
+    return {one.__name__: one for one in (read_file, write_file)}
+
+
+def add_files(registry: ToolRegistry, world: World, *, confined: bool = True) -> None:
+    """Add `read_file` and `write_file` over this world's workspace; with `confined` unset, the careless ones."""
+    functions = confined_files(world) if confined else _files(world)
+    common = {"version": "1.0", "errors": PATH_CODES, "timeout_s": world.patience_s}
+    registry.tool(functions["read_file"], read_only=True, permission="files:read", **common)
+    registry.tool(
+        functions["write_file"],
+        permission="files:write",
+        needs_approval="write_file" not in world.unasked,
+        idempotent=True,
+        **common,
+    )
 
 
 def same_team(world: World) -> Callable[..., bool]:
@@ -263,9 +338,14 @@ def naive_namespace(world: World) -> dict[str, Callable]:
 
 def everything() -> ExecutionContext:
     """Somebody who may do all that the course's tools can do, in every team."""
-    permissions = ["incidents:read", "data:read", "tickets:write"]
+    permissions = ["incidents:read", "data:read", "tickets:write", "files:read", "files:write"]
     teams = ["identity", "payments", "finance", "catalog"]
     return ExecutionContext(principal=Principal(id="amira", permissions=permissions, teams=teams))
+
+
+def approver() -> Principal:
+    """Somebody who may say yes or no to what others ask for."""
+    return Principal(id="carla", permissions=["approvals:decide"])
 
 
 def seeded_mint(seed: str = "c") -> Callable[[], str]:

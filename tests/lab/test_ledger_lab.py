@@ -127,7 +127,7 @@ def test_a_death_is_unknown_and_nothing_runs_again(go, death, made):
 def test_asking_the_world_after_a_death(go, death, state, began):
     _, reconcile, call = go("07b", death, "reconcile", "call")
     assert reconcile.entry.state == state and reconcile.heard.startswith(f"running becomes {state}: ")
-    assert reconcile.entry.notes[0].startswith("reconciled: ")
+    assert reconcile.entry.notes[0].startswith("asked the world: ")
     assert call.code == "ok" and ids(call) == ["T-1"] and call.began == began
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import datetime
 import json
 import uuid
@@ -12,7 +11,8 @@ from types import CodeType
 from typing import Any
 
 from keel.contracts import ExecutionContext, Principal, ToolFailure
-from keel.lab.exercises.model import Case, Exercise, Mistake, outcome
+from keel.lab.exercises.desks import TOO_MANY, Desk, Killed, Service, TooMany
+from keel.lab.exercises.model import Case, Exercise, Mistake, Trial, outcome
 from keel.lab.exercises.showing import show
 from keel.lab.exercises.stubs import codes_of
 
@@ -63,36 +63,25 @@ def once_empty_is_new(ledger, key, arguments, effect):
     return once_solution(ledger, key, arguments, effect)
 
 
+def once_trusts_tool_failures(ledger, key, arguments, effect):
+    known = key in ledger
+    try:
+        return once_solution(ledger, key, arguments, effect)
+    except ToolFailure:
+        if not known:
+            del ledger[key]
+        raise
+
+
+def once_unknown_first(ledger, key, arguments, effect):
+    if "result" not in ledger.get(key, {"result": None}):
+        raise ToolFailure("outcome_unknown", "It was begun, and nobody knows whether it happened.")
+    return once_solution(ledger, key, arguments, effect)
+
+
 _ASKED = {"title": "login returns 502", "incident_id": "INC-001"}
 _TURNED = {"incident_id": "INC-001", "title": "login returns 502"}
 _OTHER = {"title": "login returns 503", "incident_id": "INC-001"}
-
-
-class _Killed(BaseException):
-    """The process ends here. Not an Exception, so that `except Exception` lets it out."""
-
-
-class _Desk:
-    """Makes tickets for an answer to 07-a. `fault` says what goes wrong the first time, if anything."""
-
-    def __init__(self, fault: str = "", tells: bool = True):
-        self.tickets, self.fault, self.tells = 0, fault, tells
-        self.ledger: dict[Any, Any] = {}
-
-    def effect(self) -> str | None:
-        fault, self.fault = self.fault, ""
-        if fault == "request_lost":
-            raise ConnectionResetError("connection reset by peer")
-        self.tickets += 1
-        if fault == "answer_lost":
-            raise ConnectionResetError("connection reset by peer")
-        if fault == "killed":
-            self.ledger = copy.deepcopy(self.ledger)  # what the next process finds
-            raise _Killed
-        return f"T-{self.tickets}" if self.tells else None
-
-    def call(self, answer: Callable[..., Any], key: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return outcome(lambda: answer(self.ledger, key, copy.deepcopy(arguments), self.effect))
 
 
 def _once_case(
@@ -101,27 +90,36 @@ def _once_case(
     """Some calls over one ledger, none of which breaks. Seen: what each came to, and the tickets made."""
 
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
-        desk = _Desk(tells=tells)
+        desk = Desk(tells=tells)
         return {"calls": [desk.call(answer, *call) for call in calls], "tickets": desk.tickets}
 
     shown = "; ".join(f"once(ledger, {key!r}, {show(arguments)}, effect)" for key, arguments in calls)
     return Case(name, shown, run, {"calls": said, "tickets": tickets})
 
 
-def _broken_case(name: str, tickets: int) -> Case:
-    """The first call breaks in its effect, and is made twice more. Seen: what those came to, and the tickets."""
+_UNKNOWN, _CONFLICT = {"raised": "outcome_unknown"}, {"raised": "idempotency_conflict"}
+
+
+def _broken_case(fault: str, tickets: int, name: str = "", second: dict[str, str] = _ASKED) -> Case:
+    """The first call breaks in its effect, and two more are made. Seen: what those came to, and the tickets."""
 
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
-        desk = _Desk(name)
+        desk = Desk(fault)
         first: Any = "raised"
-        with suppress(Exception, _Killed):
+        with suppress(Exception, Killed):
             first = {"returned": answer(desk.ledger, "k-1", dict(_ASKED), desk.effect)}
-        said = [desk.call(answer, "k-1", _ASKED) for _ in range(2)]
+        said = [desk.call(answer, "k-1", arguments) for arguments in (second, _ASKED)]
         return {"first": first, "again": said, "tickets": desk.tickets}
 
-    unknown = {"raised": "outcome_unknown"}
-    shown = f"once(ledger, 'k-1', arguments, effect)  # three times; the first effect: {name}"
-    return Case(name, shown, run, {"first": "raised", "again": [unknown] * 2, "tickets": tickets})
+    others = "" if second == _ASKED else "; the second time: other arguments"
+    shown = f"once(ledger, 'k-1', arguments, effect)  # three times; the first effect: {fault}{others}"
+    said = [_UNKNOWN if second == _ASKED else _CONFLICT, _UNKNOWN]
+    return Case(name or fault, shown, run, {"first": "raised", "again": said, "tickets": tickets})
+
+
+def _made_again(trial: Trial) -> bool:
+    """Whether the first call let its failure out, and the second made another ticket."""
+    return trial.got["first"] == "raised" and trial.got["again"][0] == _T2
 
 
 _T1, _T2 = {"returned": "T-1"}, {"returned": "T-2"}
@@ -142,7 +140,7 @@ ONCE = Exercise(
             ("k-1", _ASKED),
             ("k-1", _OTHER),
             ("k-1", _ASKED),
-            said=[_T1, {"raised": "idempotency_conflict"}, _T1],
+            said=[_T1, _CONFLICT, _T1],
             tickets=1,
         ),
         _once_case(
@@ -151,6 +149,8 @@ ONCE = Exercise(
         _broken_case("answer_lost", 1),
         _broken_case("request_lost", 0),
         _broken_case("killed", 1),
+        _broken_case("tool_failure", 1),
+        _broken_case("answer_lost", 1, "begun_with_others", _OTHER),
     ),
     mistakes=(
         Mistake(
@@ -173,7 +173,17 @@ ONCE = Exercise(
         Mistake(
             "forgets_failures",
             once_forgets_failures,
-            lambda first, _: first.case.name == "answer_lost" and first.got["tickets"] > 1,
+            lambda first, _: first.case.name == "answer_lost" and _made_again(first),
+        ),
+        Mistake(
+            "trusts_tool_failures",
+            once_trusts_tool_failures,
+            lambda first, _: first.case.name == "tool_failure" and _made_again(first),
+        ),
+        Mistake(
+            "unknown_first",
+            once_unknown_first,
+            lambda first, _: first.case.name == "begun_with_others" and first.got["again"][0] == _UNKNOWN,
         ),
     ),
 )
@@ -385,61 +395,20 @@ def book_ticket_by_title(title, context, service):
     return _three_times(lambda left: service.book(title, key=title))
 
 
-TOO_MANY = 25
-
-
-class _TooMany(BaseException):
-    """Ends an answer that would go on for ever. Not an Exception, so that `except Exception` lets it out."""
-
-
-class _Service:
-    """A ticket service that remembers keys. `faults` are what becomes of its first requests, one after another."""
-
-    def __init__(self, faults: tuple[str, ...]):
-        self.faults = iter(faults)
-        self.tickets = self.requests = 0
-        self.by_key: dict[Any, str] = {}
-        self.unread: set[str] = set()
-
-    def book(self, title: str, key: str | None = None, **unread: Any) -> str:
-        """Make a ticket and give its id; under a key that was seen before, the ticket of that time."""
-        self.requests += 1
-        if self.requests > TOO_MANY:
-            raise _TooMany
-        self.unread |= unread.keys()
-        fault = next(self.faults, "")
-        if fault == "request_lost":
-            raise ConnectionResetError("connection reset by peer")
-        ticket = self.by_key.get(key) if key is not None else None
-        if ticket is None:
-            self.tickets += 1
-            ticket = f"T-{self.tickets}"
-            if key is not None:
-                self.by_key[key] = ticket
-        if fault == "answer_lost":
-            raise ConnectionResetError("connection reset by peer")
-        return ticket
-
-    def seen(self) -> dict[str, Any]:
-        """The tickets and the keys; where no key was read, the fields that were not."""
-        ignored = {} if self.by_key else {"fields_not_read": sorted(self.unread)}
-        return {"tickets": self.tickets, "keys": len(self.by_key), **ignored}
-
-
 def _book_case(
     name: str, faults: tuple[str, ...], *keys: str, said: list[Any], tickets: int = 1, requests: int | None = None
 ) -> Case:
     """One body after another, each under a key and a call id of its own. Seen: what came back, tickets and keys."""
 
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
-        service, got = _Service(faults), []
+        service, got = Service(faults), []
         for number, key in enumerate(keys, 1):
             context = _context(call_id=f"c-{number}").model_copy(update={"idempotency_key": key})
             try:
                 got.append(
                     outcome(lambda context=context: answer("login returns 502", context, service), ConnectionResetError)
                 )
-            except _TooMany:
+            except TooMany:
                 return {"requests": f"over {TOO_MANY}"}
         counted = {} if requests is None else {"requests": service.requests}
         return {"calls": got, **counted, **service.seen()}
@@ -447,6 +416,8 @@ def _book_case(
     counted = {} if requests is None else {"requests": requests}
     shown = "; ".join(f"book_ticket('login returns 502', context(idempotency_key={key!r}), service)" for key in keys)
     note = f"  # service: {', '.join(faults)}" if faults else ""
+    if len(faults) > TOO_MANY:
+        note = f"  # service: {faults[0]}, every time"
     return Case(
         name, shown + note, run, {"calls": said, **counted, "tickets": tickets, "keys": min(tickets, len(set(keys)))}
     )

@@ -62,6 +62,21 @@ def durable_write_calls_done(disk, memory, effect):
     return entry.get("ticket")
 
 
+def durable_write_frees(disk, memory, effect):
+    entry = disk.read()
+    if entry is None:
+        disk.write({"state": "running"})
+        try:
+            entry = {"state": "done", "ticket": effect()}
+        except Exception:
+            disk.write(None)
+            raise
+        disk.write(entry)
+    if entry["state"] == "running":
+        raise ToolFailure("outcome_unknown", "It was begun, and nobody knows whether it happened.")
+    return entry["ticket"]
+
+
 class _Killed(BaseException):
     """The process ends here. Not an Exception, so that `except Exception` lets it out."""
 
@@ -71,10 +86,11 @@ class _Machine:
 
     `before_the_claim` is the first write to the disk, before it is there; `before_the_effect` and `after_the_effect`
     are before and after the ticket is made; `while_it_ends` is the first write after that, once it is there.
+    `raise_at` names the side of the ticket on which the effect raises, once: `before_its_ticket`, `after_its_ticket`.
     """
 
-    def __init__(self, kill_at: str = ""):
-        self.kill_at, self.dead, self.began = kill_at, False, False
+    def __init__(self, kill_at: str = "", raise_at: str = ""):
+        self.kill_at, self.raise_at, self.dead, self.began = kill_at, raise_at, False, False
         self.on_disk: Any = None
         self.in_memory: Any = None
         self.tickets, self.claim = 0, "nowhere"
@@ -89,15 +105,22 @@ class _Machine:
             self.claim = "disk" if self.on_disk is not None else "memory" if self.in_memory is not None else "nowhere"
         self.began = True
         self.step("before_the_effect")
+        self.reset("before_its_ticket")
         self.tickets += 1
         self.step("after_the_effect")
+        self.reset("after_its_ticket")
         return f"T-{self.tickets}"
+
+    def reset(self, side: str) -> None:
+        if side == self.raise_at:
+            self.raise_at = ""
+            raise ConnectionResetError("connection reset by peer")
 
     def start(self, answer: Callable[..., Any]) -> Any:
         """Start a process and let it make the call. Gives what came of it; a process that was killed says nothing."""
         self.dead, self.in_memory = False, None
         try:
-            said = outcome(lambda: answer(_Disk(self), _Memory(self), self.effect))
+            said = outcome(lambda: answer(_Disk(self), _Memory(self), self.effect), ConnectionResetError)
         except _Killed:
             said = None
         if self.dead:
@@ -156,6 +179,22 @@ def _durable_case(name: str, kill_at: str, starts: int, said: list[Any], tickets
     return Case(name, shown, run, {"starts": said, "tickets": tickets, "claim_before_effect": claim})
 
 
+def _raising_case(name: str, raise_at: str, tickets: int) -> Case:
+    """One write over two starts, whose effect raises in the first. Seen: as in `_durable_case`.
+
+    The first start may let the exception out, or say itself that nobody knows.
+    """
+
+    def run(answer: Callable[..., Any]) -> dict[str, Any]:
+        machine = _Machine(raise_at=raise_at)
+        first, second = machine.start(answer), machine.start(answer)
+        first = "raised" if first in ({"raised": "ConnectionResetError"}, _UNKNOWN) else first
+        return {"starts": [first, second], "tickets": machine.tickets, "claim_before_effect": machine.claim}
+
+    shown = f"durable_write(disk, memory, effect)  # 2 starts, effect raises ConnectionResetError {raise_at}"
+    return Case(name, shown, run, {"starts": ["raised", _UNKNOWN], "tickets": tickets, "claim_before_effect": "disk"})
+
+
 _TICKET, _UNKNOWN = {"returned": "T-1"}, {"raised": "outcome_unknown"}
 
 DURABLE_WRITE = Exercise(
@@ -169,6 +208,8 @@ DURABLE_WRITE = Exercise(
         _durable_case("before_the_effect", "before_the_effect", 2, ["killed", _UNKNOWN], 0),
         _durable_case("called_once_more", "after_the_effect", 4, ["killed", _UNKNOWN, _UNKNOWN, _UNKNOWN], 1),
         _durable_case("before_the_claim", "before_the_claim", 2, ["killed", _TICKET], 1),
+        _raising_case("raises_after", "after_its_ticket", 1),
+        _raising_case("raises_before", "before_its_ticket", 0),
         _durable_case("while_it_ends", "while_it_ends", 3, ["true"] * 3, 1),
         _durable_case("once", "", 1, [_TICKET], 1),
         _durable_case("twice", "", 2, [_TICKET, _TICKET], 1),
@@ -193,6 +234,13 @@ DURABLE_WRITE = Exercise(
             "calls_done",
             durable_write_calls_done,
             lambda first, _: first.got["starts"][0] == "killed" and "returned" in first.got["starts"][1],
+        ),
+        Mistake(
+            "frees",
+            durable_write_frees,
+            lambda first, _: (
+                first.case.name == "raises_after" and first.got["starts"] == ["raised", {"returned": "T-2"}]
+            ),
         ),
     ),
 )
@@ -303,12 +351,12 @@ def name_state_solution(entry, age_s, tickets):
         return known, "run"
     if entry.state is State.RUNNING and live:
         return known, "in_progress"
-    return known, "replay" if entry.state is State.DONE else "outcome_unknown"
+    return known, "replay" if entry.state in (State.DONE, State.FAILED) else "outcome_unknown"
 
 
 def name_state_ledger_alone(entry, age_s, tickets):
     state = State.FREE if entry is None else entry.state
-    known = {State.DONE: "happened", State.FREE: "not_happened"}.get(state, "may_happen")
+    known = {State.DONE: "happened", State.FREE: "not_happened", State.FAILED: "not_happened"}.get(state, "may_happen")
     return known, name_state_solution(entry, age_s, tickets)[1]
 
 
@@ -334,7 +382,7 @@ def name_state_always_lives(entry, age_s, tickets):
 def _entry(state: State, live: bool) -> Entry:
     return Entry(
         key="k-1", digest="d", tool="create_ticket", version="1.0", arguments="{}", caller="{}", call_id="c-1",
-        token="t", state=state, returned=state is State.DONE, live=live,
+        token="t", state=state, returned=state in (State.DONE, State.FAILED), live=live,
     )  # fmt: skip
 
 
@@ -370,6 +418,7 @@ NAME_STATE = Exercise(
         _name_case("abandoned_made", State.UNKNOWN, 40, 1, "happened", "outcome_unknown", True),
         _name_case("unknown", State.UNKNOWN, 40, 0, "not_happened", "outcome_unknown"),
         _name_case("freed", State.FREE, 40, 0, "not_happened", "run"),
+        _name_case("failed", State.FAILED, 40, 0, "not_happened", "replay"),
         _name_case("went_around", None, 0, 1, "happened", "run"),
         _name_case("done_twice", State.DONE, 9, 2, "twice", "replay"),
     ),

@@ -155,6 +155,10 @@ def answer_turn_renames(requests, handle):
     return messages
 
 
+def answer_turn_backwards(requests, handle):
+    return answer_turn_solution(requests[::-1], handle)[::-1]
+
+
 def _turn_case(name: str, *requests: str) -> Case:
     """One turn, each request written as provider id and what it asks about. Seen: what was done, what goes back."""
     pairs = [tuple(written.split(":")) for written in requests]
@@ -221,6 +225,7 @@ ANSWER_TURN = Exercise(
                 first.case.name == "repeated" and len({one["tool_call_id"] for one in first.got["messages"]}) == 2
             ),
         ),
+        Mistake("other_order", answer_turn_backwards, lambda first, _: _other_order(first)),
     ),
 )
 
@@ -228,6 +233,12 @@ ANSWER_TURN = Exercise(
 def _ran(trial: Any) -> Any:
     """What a trial of two requests under one id has carried out; None for any other trial."""
     return trial.got["ran"] if trial.case.name == "repeated" else None
+
+
+def _other_order(trial: Any) -> bool:
+    """Whether a trial has carried out what it should, in another order."""
+    ran, asked = trial.got["ran"], trial.case.expected["ran"]
+    return ran != asked and sorted(ran) == sorted(asked)
 
 
 # --- 08-c: a batch with one failure ---------------------------------------------------------------------------------

@@ -123,6 +123,55 @@ def once_swallows(ledger, key, arguments, effect):
         return once_in_two_entries(ledger, key, arguments, effect)
 
 
+def once_tries_again(ledger, key, arguments, effect):
+    def twice():
+        try:
+            return effect()
+        except ToolFailure:
+            return effect()
+
+    return once_in_two_entries(ledger, key, arguments, twice)
+
+
+def once_keeps_the_failure(ledger, key, arguments, effect):
+    if isinstance(ledger.get(key), ToolFailure):
+        raise ledger[key]
+    try:
+        return once_in_two_entries(ledger, key, arguments, effect)
+    except ToolFailure as failure:
+        if str(failure.error.code) not in ("outcome_unknown", "idempotency_conflict"):
+            ledger[key] = failure
+        raise
+
+
+def once_frees_what_failed(ledger, key, arguments, effect):
+    if key not in ledger:
+        ledger[key] = [arguments]
+        try:
+            ledger[key].append(effect())
+        except ToolFailure:
+            ledger.pop(key)
+            raise
+    kept, *results = ledger[key]
+    if kept != arguments:
+        raise ToolFailure("idempotency_conflict", "other arguments")
+    if not results:
+        raise ToolFailure("outcome_unknown", "nobody knows")
+    return results[0]
+
+
+def once_asks_the_state_first(ledger, key, arguments, effect):
+    entry = ledger.setdefault(key, {"state": "free"})
+    if entry["state"] == "running":
+        raise ToolFailure("outcome_unknown", "nobody knows")
+    if entry["state"] == "free":
+        entry.update(state="running", arguments=arguments)
+        entry.update(state="done", result=effect())
+    if entry["arguments"] != arguments:
+        raise ToolFailure("idempotency_conflict", "other arguments")
+    return entry["result"]
+
+
 # --- 07-b ---
 
 
@@ -145,6 +194,10 @@ def key_by_repr(values, context):
 
 def key_by_hash_of_join(values, context):
     return hashlib.sha256((values["title"] + values["incident_id"]).encode()).hexdigest()
+
+
+def key_in_small_letters(values, context):
+    return json.dumps([values["title"].casefold(), values["incident_id"].lower()])
 
 
 def key_by_str(values, context):
@@ -273,7 +326,7 @@ def book_for_ever(title, context, service):
 
 RIGHT = {
     "07-a": [once_by_states, once_by_try, once_in_two_entries],
-    "07-b": [key_by_digest, key_by_canonical, key_by_lengths, key_by_repr],
+    "07-b": [key_by_digest, key_by_canonical, key_by_lengths, key_by_repr, key_in_small_letters],
     "07-c": [book_by_recursion, book_by_suppress, book_by_a_counter],
 }
 
@@ -286,6 +339,10 @@ WRONG = {
         (once_calls_it_failed, "case.answer_lost"),
         (once_runs_the_others, "case.other_arguments"),
         (once_swallows, "case.answer_lost"),
+        (once_tries_again, "case.tool_failure"),
+        (once_keeps_the_failure, "case.tool_failure"),
+        (once_frees_what_failed, "mistake.trusts_tool_failures"),
+        (once_asks_the_state_first, "mistake.unknown_first"),
     ],
     "07-b": [
         (key_by_hash_of_join, "mistake.joined"),

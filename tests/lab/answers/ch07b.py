@@ -51,6 +51,21 @@ def write_with_both(disk, memory, effect):
     raise ToolFailure("outcome_unknown", "nobody knows")
 
 
+def write_says_unknown_at_once(disk, memory, effect):
+    entry = disk.read()
+    if isinstance(entry, str):
+        return entry
+    try:
+        if entry:
+            raise LookupError
+        disk.write([1])
+        entry = effect()
+    except (LookupError, ConnectionError) as error:
+        raise ToolFailure("outcome_unknown", "nobody knows") from error
+    disk.write(entry)
+    return entry
+
+
 def write_with_finally(disk, memory, effect):
     ticket = None
     try:
@@ -112,6 +127,36 @@ def write_swallows(disk, memory, effect):
         memory.write("running")
         disk.write(effect())
     return disk.read()
+
+
+def write_frees_on_anything(disk, memory, effect):
+    if disk.read() is None:
+        disk.write("begun")
+        try:
+            ticket = effect()
+        except BaseException:
+            disk.write(None)
+            raise
+        disk.write(ticket)
+    return write_by_text(disk, memory, effect)
+
+
+def write_tries_again(disk, memory, effect):
+    def twice():
+        try:
+            return effect()
+        except ConnectionResetError:
+            return effect()
+
+    return write_by_text(disk, memory, twice)
+
+
+def write_notes_a_failure(disk, memory, effect):
+    try:
+        return write_by_text(disk, memory, effect)
+    except ConnectionResetError:
+        disk.write("failed")
+        raise
 
 
 # --- 07b-b ---
@@ -231,7 +276,7 @@ def name_by_match(entry, age_s, tickets):
     match entry and (entry.state, entry.live):
         case None | (State.FREE, _):
             return known, "run"
-        case State.DONE, _:
+        case ((State.DONE | State.FAILED), _):
             return known, "replay"
         case State.RUNNING, True:
             return known, "in_progress"
@@ -241,7 +286,7 @@ def name_by_match(entry, age_s, tickets):
 def name_by_tables(entry, age_s, tickets):
     alive = bool(entry) and entry.live
     known = ["may_happen" if alive else "not_happened", "happened", "twice"][min(tickets, 2)]
-    answers = {None: "run", State.FREE: "run", State.DONE: "replay"}
+    answers = {None: "run", State.FREE: "run", State.DONE: "replay", State.FAILED: "replay"}
     answers[State.RUNNING] = ["outcome_unknown", "in_progress"][alive]
     return [known, answers.get(entry and entry.state, "outcome_unknown")]
 
@@ -255,7 +300,7 @@ def name_in_two_parts(entry, age_s, tickets):
     def says():
         if entry is None or entry.state == "free":
             return "run"
-        if entry.state == "done":
+        if entry.state in ("done", "failed"):
             return "replay"
         return "in_progress" if entry.live and entry.state == "running" else "outcome_unknown"
 
@@ -296,6 +341,11 @@ def name_by_the_ledger(entry, age_s, tickets):
     return "may_happen", "in_progress" if entry.state is State.RUNNING and entry.live else "outcome_unknown"
 
 
+def name_failed_is_unknown(entry, age_s, tickets):
+    known, says = name_by_match(entry, age_s, tickets)
+    return known, "outcome_unknown" if entry is not None and entry.state is State.FAILED else says
+
+
 def name_never_twice(entry, age_s, tickets):
     return name_by_match(entry, age_s, min(tickets, 1))
 
@@ -321,7 +371,7 @@ def name_replays_what_is_there(entry, age_s, tickets):
 
 
 RIGHT = {
-    "07b-a": [write_by_text, write_in_steps, write_with_both],
+    "07b-a": [write_by_text, write_in_steps, write_with_both, write_says_unknown_at_once],
     "07b-b": [settle_by_match, settle_by_table, settle_step_by_step, settle_by_the_package],
     "07b-c": [name_by_match, name_by_tables, name_in_two_parts, name_by_the_package],
 }
@@ -335,6 +385,9 @@ WRONG = {
         (write_keeps_no_ticket, "case.twice"),
         (write_calls_it_failed, "case.after_the_effect"),
         (write_swallows, "mistake.in_memory"),
+        (write_frees_on_anything, "mistake.frees"),
+        (write_tries_again, "case.raises_after"),
+        (write_notes_a_failure, "case.raises_after"),
     ],
     "07b-b": [
         (settle_keeps_running, "case.dead_cannot_tell"),
@@ -352,6 +405,7 @@ WRONG = {
         (name_young_claims_live, "mistake.trusts_the_clock"),
         (name_by_the_world, "case.at_work_made"),
         (name_by_the_ledger, "mistake.ledger_alone"),
+        (name_failed_is_unknown, "case.failed"),
         (name_never_twice, "case.done_twice"),
         (name_reruns_killed, "mistake.world_answers"),
         (name_abandoned_is_over, "case.abandoned"),

@@ -5,7 +5,7 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from keel.adapters import to_message
+from keel.adapters import ModelTurn, to_message
 from keel.contracts import ToolFailure, ToolResult
 from keel.turns import Place, run_turn
 from keel.workers import Pool
@@ -124,6 +124,23 @@ def answer_numbers_all(requests, handle):
 
 def answer_reversed(requests, handle):
     return [to_message(request, handle(request)) for request in reversed(requests)]
+
+
+def answer_backwards(requests, handle):
+    results = [handle(request) for request in reversed(requests)]
+    return [to_message(request, result) for request, result in zip(requests, reversed(results), strict=True)]
+
+
+def answer_sorted(requests, handle):
+    return answer_by_to_message(sorted(requests, key=lambda request: request.provider_id), handle)
+
+
+def answer_in_another_order(requests, handle):
+    return answer_by_to_message(requests, handle)[::-1]
+
+
+def answer_through_the_adapter(requests, handle):
+    return answer_by_to_message(ModelTurn(requests=requests).requests, handle)
 
 
 # --- 08-c ---
@@ -276,7 +293,11 @@ WRONG = {
         (answer_the_last_only, "mistake.one_answer_twice"),
         (answer_refuses_repeats, "case.repeated"),
         (answer_numbers_all, "case.one"),
-        (answer_reversed, "case.two"),
+        (answer_reversed, "mistake.other_order"),
+        (answer_backwards, "mistake.other_order"),
+        (answer_sorted, "mistake.other_order"),
+        (answer_in_another_order, "case.two"),
+        (answer_through_the_adapter, "mistake.renames"),
     ],
     "08-c": [
         (batch_in_one_thread, "mistake.one_by_one"),
