@@ -85,7 +85,6 @@ class ApprovalDesk:
     def _decide(
         self, question_id: str, approver: Principal, standing: Standing, reason: str, open_to: tuple[Standing, ...]
     ) -> Question:
-
         def decide(questions: Questions) -> Question | Exception:
             question, now = questions.get(question_id), self.clock()  # inside: to wait for the file takes time
             if question is None:
@@ -131,15 +130,17 @@ class ApprovalDesk:
             return found.at(now)
         if found is not None and found.standing is Standing.USED and found.id != seen:
             return found
-        waiting = questions.standing(Standing.PENDING)
-        if sum(one.at(now).standing is Standing.PENDING for one in waiting) >= self.max_pending:
+        asked = [one.at(now) for one in questions.standing(Standing.PENDING)]
+        overdue = [one for one in asked if one.standing is Standing.EXPIRED]
+        if len(asked) - len(overdue) >= self.max_pending:
             raise ToolFailure(
                 ErrorCode.UNAVAILABLE, "Too many questions wait for a person already. Nothing ran.", retryable=True
             )
         question = self._question(action, binding, now)
         if questions.get(question.id) is not None:  # or one answer would be taken for two questions
             raise broken(self.mint)
-        questions.put(question)
+        for one in (*overdue, question):  # what has expired is written down, or each new question would read it again
+            questions.put(one)
         return question
 
     def _stands(self, question: Question, now: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable
 from enum import StrEnum
@@ -65,7 +64,12 @@ class Question(NamedTuple):
 
 def visible(text: str) -> str:
     """The text with whatever a person cannot see, or what turns the text around it, written as JSON would."""
-    return "".join(one if one.isprintable() and one not in _BLANK else json.dumps(one)[1:-1] for one in text)
+    return "".join(one if one.isprintable() and one not in _BLANK else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 # Characters that count as printable, and show nothing: fillers and variation selectors.

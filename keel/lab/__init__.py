@@ -10,6 +10,7 @@ _WHERE = {
     "bench": ("call_bench",),
     "board": ("BoardPicture", "board_text", "gauntlet_board"),
     "checkup": ("doctor",),
+    "desk_view": ("approval_desk",),
     "exercises": ("check", "hint", "progress", "solution"),
     "failures": ("failure_lab",),
     "four": ("FOUR", "fire_four"),
