@@ -13,6 +13,7 @@ _WHERE = {
     "desk_view": ("approval_desk",),
     "exercises": ("check", "hint", "progress", "solution"),
     "failures": ("failure_lab",),
+    "fatigue": ("day_of_calls", "on_call", "questions_picture"),
     "four": ("FOUR", "fire_four"),
     "gauntlet": ("Subject", "Verdict", "run_gauntlet"),
     "ledgers": ("ledger_lab",),

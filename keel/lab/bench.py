@@ -21,7 +21,7 @@ from .display import show_widget, widgets_on, wrapped
 from .failures import as_json, walked
 from .lines import line
 from .strip import strip_html, strip_text
-from .world import World, course_registry, everything
+from .world import World, confined_files, course_registry, everything
 
 # The stage that says no with this code. What is not here was said by the tool itself, while it ran.
 _STOPS_AT = {
@@ -104,7 +104,11 @@ def call_bench(chapter: str, name: str | None = None, arguments: str = "{}") -> 
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         print(try_call(chapter, str(name), text).text)
         return
-    print(wrapped(words("bench.intro", tools=", ".join(course_registry(World()).names()))))
+    tools = [
+        *course_registry(World()).names(),
+        *(confined_files(World()) if position(chapter) >= position("11") else ()),
+    ]
+    print(wrapped(words("bench.intro", tools=", ".join(tools))))
     if widgets_on():
         show_widget(bench_widget(chapter), words("bench.stand_in"))
     else:
