@@ -175,7 +175,7 @@ def _button(verdict: str, question_id: str, press: Any) -> Any:
     import ipywidgets
 
     label = words(f"approval_desk.button.{verdict}")
-    tip = words("approval_desk.button.tip", verdict=label, id=question_id).strip()
+    tip = words("approval_desk.tip.answer", verdict=label, id=question_id).strip()
     button = ipywidgets.Button(description=label, tooltip=tip)
     button.on_click(press)
     return button
