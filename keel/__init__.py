@@ -12,7 +12,7 @@ from .contracts import (
     ToolResult,
 )
 from .harness import Harness
-from .idempotency import MemoryLedger, SqliteLedger
+from .idempotency import MemoryLedger
 from .registry import RegistrationError, Tool, ToolRegistry
 from .settling import CannotTell, Happened, NotHappened
 from .workspace import Workspace
@@ -40,3 +40,11 @@ __all__ = [
     "ToolResult",
     "Workspace",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "SqliteLedger":  # it loads sqlite3, which a program without a ledger on disk need not pay for
+        from .sqlite_ledger import SqliteLedger
+
+        return SqliteLedger
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from secrets import token_hex
+from uuid import uuid4
 
 from .adapters import printable
 from .contracts import ErrorCode, Principal, ToolFailure
@@ -37,7 +37,7 @@ class ApprovalDesk:
         stands_s: float = 86_400.0,
         max_pending: int = 100,
         permission: str = PERMISSION,
-        mint: Callable[[], str] = lambda: token_hex(8),
+        mint: Callable[[], str] = lambda: uuid4().hex[:16],
         clock: Callable[[], float] = time.time,
     ):
         if ledger is None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from secrets import token_hex
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from pydantic_core import to_json
 
@@ -21,13 +21,21 @@ from .ledger import Entry, Ledger, LedgerUnavailable, MemoryLedger, State, over
 from .questions import Questions
 from .registry import Tool
 from .rules import ask, broken
-from .sqlite_ledger import SqliteLedger
 from .workers import TookTooLong
 
 __all__ = [
-    "Action", "Entry", "Ledger", "LedgerUnavailable", "MemoryLedger", "SqliteLedger", "State",
+    "Action", "Entry", "Ledger", "LedgerUnavailable", "MemoryLedger", "State",
     "claim", "complete", "give_up", "name_action", "recall", "release", "stored_outcome", "unavailable",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SqliteLedger":  # it loads sqlite3: paid for by who keeps a ledger on disk
+        from .sqlite_ledger import SqliteLedger
+
+        return SqliteLedger
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # Codes after which a claimed write is known not to have begun.
 _NOTHING_RAN = (ErrorCode.UNAVAILABLE, ErrorCode.BUDGET_EXCEEDED, ErrorCode.CANCELLED)
@@ -55,7 +63,7 @@ class Action(NamedTuple):
             arguments=to_json(self.call.arguments).decode(),
             caller=to_json(caller | {"run_id": self.context.run_id}).decode(),
             call_id=self.call.call_id,
-            token=token_hex(16),
+            token=uuid4().hex,
         )
 
 

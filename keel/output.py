@@ -28,10 +28,11 @@ def check_output(tool: Tool, value: Any) -> Any:
     cannot carry: NaN, infinities, half characters, open files, iterators. A write has still happened.
     """
     try:
-        value = tool.output.validate(value, strict=True)
-        if tool.output.open:
-            _refuse_unfit(tool.output.dump(value, "python"), MAX_DEPTH)
-        data = tool.output.dump(value)
+        output = tool.output
+        value = output.validate(value, strict=True)
+        if output.open:
+            _refuse_unfit(output.dump(value, "python"), MAX_DEPTH)
+        data = output.dump(value)
         text = to_json(data, inf_nan_mode="constants")
         if len(text) > _LONG or b"NaN" in text or b"Infinity" in text:
             json.loads(text, parse_constant=_refuse_constant)  # can it be read again? Not an integer of 5,000 digits

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import struct
 import sys
 import threading
@@ -28,7 +27,7 @@ class Seat:
     """
 
     def __init__(self, descriptor: int):
-        self.number = secrets.randbits(_BITS)
+        self.number = int.from_bytes(os.urandom(8), "big") >> (64 - _BITS)
         self.file = identity(descriptor)
         self._descriptor = descriptor
         self._ask = _hold(descriptor, self.number)

@@ -394,10 +394,12 @@ def run(
     same; TookTooLong if the body outlives the tool's timeout or the deadline. `late(job)` is told
     when such a body ends after all. A body in the caller's thread cannot be left, and has no limit.
     """
-    left = None if context.deadline is None else context.deadline - time.monotonic()
-    if left is not None and not left > 0:  # a deadline of NaN has passed
-        raise ToolFailure(ErrorCode.BUDGET_EXCEEDED, "The time for this run is used up. Nothing ran.")
-    if runs_here(tool):
+    left = None
+    if context.deadline is not None:
+        left = context.deadline - time.monotonic()
+        if not left > 0:  # a deadline of NaN has passed
+            raise ToolFailure(ErrorCode.BUDGET_EXCEEDED, "The time for this run is used up. Nothing ran.")
+    if tool.timeout_s is None and not tool.is_async:
         try:
             return tool.call(values, context)
         except KeyboardInterrupt:

@@ -19,7 +19,6 @@ import unicodedata
 import weakref
 from collections.abc import Iterable
 from contextlib import closing, contextmanager, suppress
-from secrets import token_hex
 from typing import Any
 
 from .adapters import quoted
@@ -254,7 +253,7 @@ def _replace(folder: _Folder, name: str, content: bytes) -> None:
         mode = stat.S_IMODE(found.st_mode) & 0o777
         if not mode & 0o222:
             raise ToolFailure("file_unavailable", f"{quoted(name)} may only be read: write to another name.")
-    beside = f".keel-{token_hex(8)}.tmp"
+    beside = f".keel-{os.urandom(8).hex()}.tmp"
     # Nobody may open the new file who could not open the old one, not even for a moment.
     file = folder.open(beside, _NEW, 0o666 if mode is None else 0o600)
     try:

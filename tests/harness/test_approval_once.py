@@ -132,6 +132,23 @@ def test_killed_before_the_claim_is_kept_the_approval_is_still_there(tmp_path):
     assert office.ask(n=1) == "ok" and office.done() == 1
 
 
+def test_one_that_looked_before_another_used_it_up_has_nothing_left(ledger):
+    """The other one ran between this one's look at the desk and its claim, and left the key free."""
+    office = Office(ledger, raising(ToolFailure("closed", "-", retryable=True)), errors=["closed"])
+    office.ask(n=1)
+    office.approve()
+    claim, faster = ledger.claim, [lambda: office.ask(n=1)]
+
+    def late_claim(entry, also=None):
+        if faster:
+            assert faster.pop()() == "closed"
+        return claim(entry, also)
+
+    ledger.claim = late_claim
+    assert office.ask(n=1) == "approval_required"
+    assert office.effects == [1] and office.standings() == ["used"] and only(ledger).state is State.FREE
+
+
 def test_a_claim_that_fails_uses_nothing_up(ledger):
     office = Office(ledger)
     office.ask(n=1)

@@ -195,18 +195,18 @@ def test_forbidden_and_missing_are_one_answer(name):
 
 
 def test_nor_does_what_was_done_about_it_show():
-    """Somebody else has closed it: that it can be replayed is no more to be seen than that it is there."""
+    """Somebody else has shut it, and how that went is no more to be seen than that it is there."""
     ran = []
     options = {"idempotency_key": lambda values, context: values["incident_id"], "shared": True}
     registry = ToolRegistry()
 
     def shut(incident_id: str) -> str:
         ran.append(incident_id)
-        return "shut"
+        raise OSError("the answer is lost")
 
     registry.tool(shut, permission="desk:write", needs_approval=False, policies=[own_team], **options)
     harness = Harness(registry, ledger=MemoryLedger())
     searcher = ExecutionContext(principal=Principal(id="sol", permissions=["desk:write"], teams=["search"]))
-    assert harness.execute(call({"incident_id": "INC-002"}, "shut"), searcher).ok
+    assert harness.execute(call({"incident_id": "INC-002"}, "shut"), searcher).error.code == "outcome_unknown"
     done, missing = (harness.execute(call({"incident_id": one}, "shut"), PAYMENTS) for one in ("INC-002", "INC-999"))
     assert done == missing and code(done) == "permission_denied" and ran == ["INC-002"]
