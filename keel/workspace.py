@@ -122,6 +122,13 @@ class Workspace:
                         names.append(entry.name)
         return sorted(names)
 
+    def judge(self, path: str) -> None:
+        """Judge a path by its text alone; nothing is opened, and what stands there is not known yet.
+
+        For a rule of a tool that writes: so that a person is not asked about a path that will be refused.
+        """
+        self._parts(path)
+
     def _parts(self, path: Any, *, folder: bool = False) -> list[str]:
         """The components of a path, `.` left out. Judged as text first: what looks like a trick is told so."""
         # A type made from str may answer each question otherwise than the system will.

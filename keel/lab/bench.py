@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keel.adapters import read_arguments
-from keel.contracts import ErrorCode, ToolFailure, ToolRequest, ToolResult
+from keel.contracts import ErrorCode, ExecutionContext, ToolFailure, ToolRequest, ToolResult
 
 from .cards import roomy, spoken
 from .catalogue import words
@@ -72,12 +72,15 @@ class Tried:
         return "\n".join([call, strip_text(self.strip), self.outcome, words("bench.world", world=self.world)])
 
 
-def try_call(chapter: str, name: str, arguments: str) -> Tried:
-    """Send one call to the line as built up to this chapter, over a fresh world. Raises nothing."""
+def try_call(chapter: str, name: str, arguments: str, context: ExecutionContext | None = None) -> Tried:
+    """Send one call to the line as built up to this chapter, over a fresh world. Raises nothing.
+
+    Without a context it comes from somebody who may do everything.
+    """
     world = World()
     request = ToolRequest(provider_id="call_1", name=name, arguments=arguments)
     try:
-        result = line(chapter)(world).handle(request, everything())
+        result = line(chapter)(world).handle(request, context or everything())
     except Exception as error:
         return Tried(chapter, name, arguments, None, "run", type(error.__cause__ or error).__name__, world.shows())
     return Tried(chapter, name, arguments, result, _stage(result, arguments), "", world.shows())
@@ -94,15 +97,19 @@ def _stage(result: ToolResult, arguments: str) -> str | None:
     return _STOPS_AT.get(result.error.code, "run")
 
 
-def call_bench(chapter: str, name: str | None = None, arguments: str = "{}") -> None:
+def call_bench(
+    chapter: str, name: str | None = None, arguments: str = "{}", *, context: ExecutionContext | None = None
+) -> None:
     """Show the bench of a chapter; with a name, fire that call and print what came of it.
+
+    `context` says who asks; without one it is somebody who may do everything.
 
     Raises ValueError for a chapter that is not built.
     """
     line(chapter)
     if name is not None:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        print(try_call(chapter, str(name), text).text)
+        print(try_call(chapter, str(name), text, context).text)
         return
     tools = [
         *course_registry(World()).names(),
@@ -110,12 +117,12 @@ def call_bench(chapter: str, name: str | None = None, arguments: str = "{}") -> 
     ]
     print(wrapped(words("bench.intro", tools=", ".join(tools))))
     if widgets_on():
-        show_widget(bench_widget(chapter), words("bench.stand_in"))
+        show_widget(bench_widget(chapter, context), words("bench.stand_in"))
     else:
         print(words("bench.how", chapter=chapter))
 
 
-def bench_widget(chapter: str) -> Any:
+def bench_widget(chapter: str, context: ExecutionContext | None = None) -> Any:
     """A field for the name, one for the arguments, a button, and beneath them what came of the last call."""
     import ipywidgets
 
@@ -126,7 +133,7 @@ def bench_widget(chapter: str) -> Any:
     said = ipywidgets.HTML(spoken(words("bench.idle")))
 
     def fire(_: Any) -> None:
-        said.value = _tried_html(try_call(chapter, name.value, text.value))
+        said.value = _tried_html(try_call(chapter, name.value, text.value, context))
 
     button.on_click(fire)
     return ipywidgets.VBox([name, text, button, said])

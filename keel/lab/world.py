@@ -249,12 +249,20 @@ def confined_files(world: World) -> dict[str, Callable]:
 def add_files(registry: ToolRegistry, world: World, *, confined: bool = True) -> None:
     """Add `read_file` and `write_file` over this world's workspace; with `confined` unset, the careless ones."""
     functions = confined_files(world) if confined else _files(world)
+
+    def plain_path(values: dict[str, Any], context: ExecutionContext) -> str | None:
+        try:
+            return Workspace(world.workspace).judge(values["path"])
+        except ToolFailure as failure:
+            return failure.error.message
+
     common = {"version": "1.0", "errors": PATH_CODES, "timeout_s": world.patience_s}
     registry.tool(functions["read_file"], read_only=True, permission="files:read", **common)
     registry.tool(
         functions["write_file"],
         permission="files:write",
         needs_approval="write_file" not in world.unasked,
+        rules=[plain_path] if confined else [],
         idempotent=True,
         **common,
     )
