@@ -47,6 +47,7 @@ class Action(NamedTuple):
     key: str
     digest: str
     arguments: str  # canonical, defaults included: what a person is shown
+    values: dict[str, Any]  # what would run
     tool: Tool
     context: ExecutionContext
     call: ToolCall
@@ -85,7 +86,7 @@ def name_action(
     key = json.dumps([tool.name, None if tool.shared else context.principal.id, *named])
     try:
         arguments = canonical(values)
-        return Action(key, digest_of(arguments), arguments, tool, context, call)
+        return Action(key, digest_of(arguments), arguments, values, tool, context, call)
     except (ValueError, TypeError, RecursionError) as error:  # a type of the tool's own that has no JSON
         raise ToolFailure(
             ErrorCode.INTERNAL_ERROR, f"The arguments of {tool.name} have no canonical form. Nothing ran."
@@ -113,7 +114,8 @@ def claim(
 
     `using` uses up an approval in the same transaction, or raises, and then nothing is claimed.
     Raises ToolFailure as `recall` does, if another was faster; `unavailable` for a write without a
-    ledger, since nobody could promise that it happens once.
+    ledger, since nobody could promise that it happens once; `internal_error` if a rule has changed
+    the values since they were named, for a person has agreed to others.
     """
     if tool.read_only:
         return None
@@ -121,6 +123,8 @@ def claim(
         raise ToolFailure(
             ErrorCode.UNAVAILABLE, f"{tool.name} is a write, and this harness keeps no ledger. Nothing ran.", True
         )
+    if tool.rules and canonical(action.values) != action.arguments:
+        raise ToolFailure(ErrorCode.INTERNAL_ERROR, f"A rule of {tool.name} changed its arguments. Nothing ran.")
     ours = action.entry()
     try:
         now = ledger.claim(ours, using)

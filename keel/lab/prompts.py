@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from keel.lab import progress_file
 from keel.lab.cards import roomy, spoken
-from keel.lab.catalogue import words, words_under
+from keel.lab.catalogue import WordsError, words, words_under
 from keel.lab.display import show_widget, widgets_on, wrapped
 
 Kind = Literal["predict", "quiz"]
@@ -89,11 +89,19 @@ def reply_to(prompt: Prompt, option: str) -> Reply:
     chapter = prompt.id.rpartition("-")[0]
     right = option == prompt.right
     if prompt.kind == "predict":
-        says = words("prompts.kept", option=option, text=prompt.options[option])
+        says = words("prompts.kept", option=option, text=prompt.options[option], then=_then(prompt.id))
         return Reply(option, right, says, words(f"ch{chapter}.predict.{prompt.id}.explain"))
     because = words_under(f"ch{chapter}.quiz.{prompt.id}.because")[option]
     verdict = words("prompts.right", option=option) if right else words("prompts.wrong", option=option)
     return Reply(option, right, f"{verdict} {because}")
+
+
+def _then(prompt_id: str) -> str:
+    """What to do after a prediction: this prompt's own `then`, where its answer is not simply the next cell's."""
+    try:
+        return words(f"ch{prompt_id.rpartition('-')[0]}.predict.{prompt_id}.then")
+    except WordsError:
+        return words("prompts.then")
 
 
 def prompt_widget(prompt: Prompt) -> Any:

@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from keel import ToolFailure
+from keel import ApprovalDesk, Harness, Principal, ToolCall, ToolFailure, ToolRegistry
 from keel.idempotency import LedgerUnavailable, MemoryLedger, SqliteLedger, State
 
+from .kit import AMIRA
 from .test_approval import FileOffice, Office
 from .test_workers import only, raising
 
@@ -174,3 +175,25 @@ def test_after_a_refusal_for_now_the_next_try_asks_again(ledger):
     office.approve()
     assert [office.ask(n=1) for _ in range(2)] == ["ok"] * 2 and office.effects == [1, 1]
     assert office.standings() == ["used", "used"]
+
+
+def test_a_rule_that_changes_what_a_person_agreed_to_runs_nothing():
+    made = []
+
+    def more(values, context):
+        values["n"] = 99
+
+    def pay(n: int) -> None:
+        made.append(n)
+
+    registry, ledger = ToolRegistry(), MemoryLedger()
+    registry.tool(pay, permission="desk:write", rules=[more])
+    desk = ApprovalDesk(ledger)
+    harness, call = (
+        Harness(registry, ledger=ledger, approvals=desk),
+        ToolCall(call_id="c-1", name="pay", arguments={"n": 1}),
+    )
+    assert harness.execute(call, AMIRA).error.code == "approval_required"
+    desk.approve(desk.pending()[0].id, Principal(id="carla", permissions=["approvals:decide"]))
+    assert harness.execute(call, AMIRA).error.code == "internal_error"
+    assert made == []

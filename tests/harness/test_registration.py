@@ -66,7 +66,14 @@ def test_a_read_that_destroys():
     refused(destructive=True, match="destroys")
 
 
-@pytest.mark.parametrize("flag", ["read_only", "destructive", "idempotent", "needs_approval", "shared"])
+def test_an_approval_that_nobody_would_be_asked_for():
+    refused(needs_approval=True, match="read")
+    write = {"read_only": False, "permission": "desk:write", "needs_approval": False}
+    refused(four_eyes=True, match="four_eyes", **write)
+    refused(approver_permission="desk:approve", match="approver_permission", **write)
+
+
+@pytest.mark.parametrize("flag", ["read_only", "destructive", "idempotent", "needs_approval", "four_eyes", "shared"])
 @pytest.mark.parametrize("value", ["false", 0, 1, None, []], ids=label)
 def test_a_flag_that_only_looks_like_yes_or_no(flag, value):
     options = {"read_only": False, "permission": "desk:write"} | {flag: value}

@@ -17,7 +17,7 @@ def test_a_prompt_is_complete(kind, name):
     assert letters == sorted(letters) and len(letters) >= 3
     assert prompt.right in prompt.options
     prefix = f"ch{name.rpartition('-')[0]}.{kind}.{name}"
-    own = sorted(key for key in entries("en") if key.startswith(prefix + "."))
+    own = sorted(key for key in entries("en") if key.startswith(prefix + ".") and key != f"{prefix}.then")
     reasons = ["explain"] if kind == "predict" else [f"because.{letter}" for letter in letters]
     assert own == sorted(f"{prefix}.{part}" for part in ["question", *reasons, *(f"option.{x}" for x in letters)])
 
@@ -50,6 +50,13 @@ def test_predict_prints_and_keeps(capsys):
     assert out.startswith("Which names can the model call now?\n  a) ")
     assert "Kept: b)" in out
     assert progress_file.read()[0]["predictions"] == {"01-a": "b"}
+
+
+def test_a_prediction_that_the_text_answers_says_so_itself():
+    assert reply_to(find_prompt("predict", "01-a"), "a").says.endswith(words("prompts.then"))
+    for name in ("10-c", "11-a", "11-d"):
+        says = reply_to(find_prompt("predict", name), "a").says
+        assert says.endswith(words(f"ch{name[:2]}.predict.{name}.then")) and words("prompts.then") not in says
 
 
 def test_quiz_says_right_or_wrong_and_keeps_nothing(capsys):

@@ -60,6 +60,17 @@ def redeem_first_decides(approvals, request):
     return False
 
 
+def redeem_removes_all(approvals, request):
+    bound = ("principal", "tool", "version", "key", "arguments")
+    fitting = [
+        approval
+        for approval in approvals
+        if all(approval[name] == request[name] for name in bound) and request["at"] < approval["until"]
+    ]
+    approvals[:] = [approval for approval in approvals if approval not in fitting]
+    return bool(fitting)
+
+
 _YES = {
     "principal": "ben",
     "tool": "create_ticket",
@@ -102,6 +113,7 @@ REDEEM = Exercise(
         _redeem_case("just_in_time", [True], {"at": 599}),
         _redeem_case("expired", [False], {"at": 600}),
         _redeem_case("old_and_new", [True], {}, until=(50, 600)),
+        _redeem_case("two_good", [True, True, False], {}, {}, {}, until=(600, 700)),
     ),
     mistakes=(
         Mistake("reusable", redeem_reusable, lambda first, _: first.case.name == "twice" and first.got == [True, True]),
@@ -134,6 +146,11 @@ REDEEM = Exercise(
             "first_decides",
             redeem_first_decides,
             lambda first, _: first.case.name == "old_and_new" and first.got == [False],
+        ),
+        Mistake(
+            "removes_all",
+            redeem_removes_all,
+            lambda first, _: first.case.name == "two_good" and first.got == [True, False, False],
         ),
     ),
 )
@@ -288,10 +305,21 @@ def read_answer_in_yes(ask):
         return False
 
 
-def read_answer_interrupt_approves(ask):
+def read_answer_closed_approves(ask):
     answer = "yes"
     with suppress(EOFError, KeyboardInterrupt):
         answer = ask()
+    return answer.strip().lower() == "yes"
+
+
+def read_answer_interrupt_approves(ask):
+    answer = "yes"
+    try:
+        answer = ask()
+    except EOFError:
+        return False
+    except KeyboardInterrupt:
+        pass
     return answer.strip().lower() == "yes"
 
 
@@ -318,6 +346,13 @@ def read_answer_not_no(ask):
 
 def read_answer_lets_it_out(ask):
     return ask().strip().lower() == "yes"
+
+
+def read_answer_lets_the_interrupt_out(ask):
+    try:
+        return ask().strip().lower() == "yes"
+    except EOFError:
+        return False
 
 
 def _answer_case(name: str, typed: str | type[BaseException], said: bool) -> Case:
@@ -375,14 +410,20 @@ READ_ANSWER = Exercise(
         ),
         Mistake("has_yes", read_answer_has_yes, lambda first, _: first.case.name == "but" and first.got is True),
         Mistake(
-            "interrupt_approves",
-            read_answer_interrupt_approves,
-            lambda first, _: first.case.name in ("closed", "interrupt") and first.got is True,
+            "closed_approves",
+            read_answer_closed_approves,
+            lambda first, _: first.case.name == "closed" and first.got is True,
         ),
         Mistake(
-            "lets_it_out",
-            read_answer_lets_it_out,
-            lambda first, _: first.crash.kind in ("EOFError", "KeyboardInterrupt"),
+            "interrupt_approves",
+            read_answer_interrupt_approves,
+            lambda first, _: first.case.name == "interrupt" and first.got is True,
+        ),
+        Mistake("lets_it_out", read_answer_lets_it_out, lambda first, _: first.crash.kind == "EOFError"),
+        Mistake(
+            "lets_the_interrupt_out",
+            read_answer_lets_the_interrupt_out,
+            lambda first, _: first.crash.kind == "KeyboardInterrupt",
         ),
     ),
 )

@@ -81,6 +81,8 @@ layers_hidden_when_opened = {**layers_solution, "F": "open"}
 layers_missing_by_text = {**layers_solution, "E": "confinement"}
 layers_size_by_text = {**layers_solution, "H": "confinement"}
 layers_name_by_schema = {**layers_solution, "B": "schema"}
+layers_in_capitals = {letter: layer.upper() for letter, layer in layers_solution.items()}
+layers_one_left_out = {letter: layer for letter, layer in layers_solution.items() if letter != "G"}
 
 
 def _layer_case(letter: str) -> Case:
@@ -109,6 +111,12 @@ LAYERS = Exercise(
             layers_all_confinement,
             lambda _, trials: all(trial.got == "confinement" for trial in trials.values()),
         ),
+        Mistake(
+            "no_such_layer",
+            layers_in_capitals,
+            lambda first, _: isinstance(first.got, str) and first.got not in layers_solution.values(),
+        ),
+        Mistake("left_out", layers_one_left_out, lambda first, _: first.got is None),
         Mistake("number_is_a_path", layers_number_is_a_path, _said("number", "confinement", "open")),
         Mistake("name_by_schema", layers_name_by_schema, _said("near_name", "schema")),
         Mistake("missing_by_text", layers_missing_by_text, _said("missing", "confinement")),
@@ -180,6 +188,24 @@ def read_capped_off_by_one(file, limit):
     return content
 
 
+def read_capped_past_the_limit(file, limit):
+    content = b""
+    while more := file.read(4096):
+        content += more
+        if len(content) > limit:
+            raise _too_large(limit)
+    return content
+
+
+def read_capped_bytearray(file, limit):
+    content = bytearray()
+    while more := file.read(limit + 1 - len(content)):
+        content += more
+        if len(content) > limit:
+            raise _too_large(limit)
+    return content
+
+
 class _File:
     """A file open for reading, as far as an answer to 11-c may use it. It counts what is taken out of it."""
 
@@ -196,13 +222,14 @@ class _File:
 
 
 _LIMIT = 100
+_ENOUGH = f"at most {_LIMIT + 1} bytes"
 _APP, _DOOR = b"print('desk')\n", b"door code: 4711"
 
 
 def _read_case(
     name: str, content: bytes, expected: Any, about: str, *, by_name: bytes | None = None, piece: int = 1_000_000
 ) -> Case:
-    """One open file, and what stands under its name by now. Seen: what came of it, and whether too much was taken."""
+    """One open file, and what stands under its name by now. Seen: what came of it, and how much was taken."""
 
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
         with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -210,9 +237,9 @@ def _read_case(
             path.write_bytes(content if by_name is None else by_name)
             file = _File(str(path), content, piece)
             came = outcome(lambda: answer(file, _LIMIT))
-        return {**came, "took_too_much": file.taken > _LIMIT + 1}
+        return {**came, "took": _ENOUGH if file.taken <= _LIMIT + 1 else f"{file.taken} bytes"}
 
-    return Case(name, f"read_capped(file, {_LIMIT})  # {about}", run, {**expected, "took_too_much": False})
+    return Case(name, f"read_capped(file, {_LIMIT})  # {about}", run, {**expected, "took": _ENOUGH})
 
 
 _REFUSED = {"raised": "file_too_large"}
@@ -238,7 +265,7 @@ READ_CAPPED = Exercise(
         Mistake(
             "reads_all",
             read_capped_reads_all,
-            lambda first, _: first.case.name == "huge" and first.got["took_too_much"] is True,
+            lambda first, _: first.case.name == "huge" and first.got["took"] == "50000 bytes",
         ),
         Mistake(
             "reopens",
@@ -248,12 +275,22 @@ READ_CAPPED = Exercise(
         Mistake(
             "checks_first",
             read_capped_checks_first,
-            lambda first, _: first.case.name == "grown" and first.got["took_too_much"] is True,
+            lambda first, _: first.case.name == "grown" and first.got["took"] == "50000 bytes",
+        ),
+        Mistake(
+            "past_the_limit",
+            read_capped_past_the_limit,
+            lambda first, _: first.got["took"] != _ENOUGH and first.got["raised"] == "file_too_large",
         ),
         Mistake(
             "cuts",
             read_capped_cuts,
             lambda first, _: first.case.name == "one_more" and first.got["returned"] == b"x" * _LIMIT,
+        ),
+        Mistake(
+            "bytearray",
+            read_capped_bytearray,
+            lambda first, _: isinstance(first.got["returned"], bytearray) and first.got["returned"] == _APP,
         ),
         Mistake("one_read", read_capped_one_read, lambda first, _: first.got["returned"] == _APP[:5]),
         Mistake(

@@ -175,6 +175,16 @@ def combine_denies_what_breaks(policies):
     return policy
 
 
+def combine_says_no_for_what_breaks(policies):
+    def policy(tool, values, context):
+        try:
+            return combine_by_loop(policies)(tool, values, context)
+        except Exception:
+            return False
+
+    return policy
+
+
 def combine_two_at_a_time(policies):
     if not policies:
         return lambda tool, values, context: False
@@ -238,7 +248,13 @@ def combine_remembers(policies):
 RIGHT = {
     "09-a": [authorize_by_the_package, authorize_by_set, authorize_in_steps, authorize_by_failure],
     "09-b": [own_team_by_loop, own_team_by_membership, own_team_by_list, own_team_by_try],
-    "09-c": [combine_by_loop, combine_by_the_package, combine_denies_what_breaks, combine_two_at_a_time],
+    "09-c": [
+        combine_by_loop,
+        combine_by_the_package,
+        combine_denies_what_breaks,
+        combine_says_no_for_what_breaks,
+        combine_two_at_a_time,
+    ],
 }
 
 WRONG = {

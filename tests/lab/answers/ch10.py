@@ -88,6 +88,20 @@ def redeem_from_a_copy(approvals, request):
     return redeem_by_next(approvals, request)
 
 
+def redeem_all_that_fit(approvals, request):
+    before = len(approvals)
+    wanted = {name: request[name] for name in BOUND}
+    approvals[:] = [one for one in approvals if not (wanted.items() <= one.items() and one["until"] > request["at"])]
+    return len(approvals) < before
+
+
+def redeem_clears(approvals, request):
+    found = redeem_by_next(approvals, request)
+    if found:
+        approvals.clear()
+    return found
+
+
 # --- 10-b: values ---
 
 order_by_tuple = tuple(order_solution)
@@ -196,6 +210,19 @@ def answer_misses_the_interrupt(ask):
         return False
 
 
+def answer_goes_on_when_interrupted(ask):
+    try:
+        return ask().strip().lower() == "yes"
+    except Exception:
+        return False
+    except KeyboardInterrupt:
+        return True
+
+
+def answer_misses_both(ask):
+    return ask().strip().casefold() == "yes"
+
+
 def answer_goes_on(ask):
     try:
         return ask().strip().lower() == "yes"
@@ -236,6 +263,8 @@ WRONG = {
         (redeem_for_ever, "mistake.ignores_expiry"),
         (redeem_looks_only, "mistake.reusable"),
         (redeem_from_a_copy, "mistake.reusable"),
+        (redeem_all_that_fit, "mistake.removes_all"),
+        (redeem_clears, "mistake.removes_all"),
     ],
     "10-b": [
         (order_short, "case.agreed"),
@@ -262,8 +291,10 @@ WRONG = {
         (answer_first_word, "mistake.starts_with_yes"),
         (answer_y_too, "case.y"),
         (answer_exactly, "case.shouted"),
-        (answer_misses_the_interrupt, "mistake.lets_it_out"),
-        (answer_goes_on, "mistake.interrupt_approves"),
+        (answer_misses_both, "mistake.lets_it_out"),
+        (answer_misses_the_interrupt, "mistake.lets_the_interrupt_out"),
+        (answer_goes_on, "mistake.closed_approves"),
+        (answer_goes_on_when_interrupted, "mistake.interrupt_approves"),
         (answer_says_text, "case.yes"),
     ],
 }

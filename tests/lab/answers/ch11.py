@@ -13,6 +13,7 @@ escapes_one_for_all = dict.fromkeys(["joined", "no_dots", "resolved"], "/srv/des
 escapes_up_and_up = {"joined": "a/../../b", "no_dots": "/", "resolved": "notes/../../desk2"}
 escapes_dots_alone = {"joined": "..", "no_dots": "//etc/passwd", "resolved": "../desk.bak/x", "other": 3}
 
+escapes_forgotten = {"joined": "../keys.txt", "resolved": "../desk-old/keys.txt"}
 escapes_texts = ["../keys.txt", "/etc/passwd", "../desk-old/keys.txt"]
 escapes_too_few = {"joined": "../keys.txt", "no_dots": "/etc/passwd"}
 escapes_no_text = {"joined": "../keys.txt", "no_dots": None, "resolved": 7}
@@ -132,6 +133,34 @@ def read_in_blocks(file, limit):
     return content
 
 
+def read_a_limit_at_a_time(file, limit):
+    content = b""
+    while more := file.read(limit):
+        content += more
+        if len(content) > limit:
+            raise ToolFailure("file_too_large", "too much")
+    return content
+
+
+def read_the_same_size_again(file, limit):
+    pieces = []
+    while piece := file.read(limit + 1):
+        pieces.append(piece)
+        if sum(map(len, pieces)) > limit:
+            raise ToolFailure("file_too_large", "too much")
+    return b"".join(pieces)
+
+
+def read_blocks_after_a_look(file, limit):
+    if os.stat(file.name).st_size > limit:
+        raise ToolFailure("file_too_large", "too much")
+    return read_in_blocks(file, limit)
+
+
+def read_as_bytearray(file, limit):
+    return bytearray(read_into_buffer(file, limit))
+
+
 def read_for_ever(file, limit):
     content = b""
     while len(content) <= limit:
@@ -149,6 +178,8 @@ WRONG = {
     "11-a": [
         (escapes_texts, "case.joined"),
         (escapes_too_few, "case.resolved"),
+        (escapes_forgotten, "case.no_dots"),
+        ({}, "case.joined"),
         (escapes_no_text, "case.no_dots"),
         (escapes_dots_everywhere, "mistake.already_refused"),
         (escapes_absolute, "mistake.already_refused"),
@@ -160,7 +191,12 @@ WRONG = {
         (dict.fromkeys("ABCDEFGH", "confinement"), "mistake.all_confinement"),
         (dict.fromkeys("ABCDEFGH", "parse"), "case.near_name"),
         (list(layers_solution.values()), "case.cut"),
-        ({}, "case.cut"),
+        ({}, "mistake.left_out"),
+        ({letter.lower(): layer for letter, layer in layers_solution.items()}, "mistake.left_out"),
+        (dict.fromkeys("ABCDEFG", "parse") | layers_solution | {"H": None}, "mistake.left_out"),
+        ({letter: layer.title() for letter, layer in layers_solution.items()}, "mistake.no_such_layer"),
+        (_but(E="file"), "mistake.no_such_layer"),
+        (_but(F="confinement "), "mistake.no_such_layer"),
         (_but(C="open"), "mistake.number_is_a_path"),
         (_but(C="parse"), "case.number"),
         (_but(D="open"), "case.dots"),
@@ -178,7 +214,11 @@ WRONG = {
         (read_with_another_code, "case.one_more"),
         (read_as_text, "case.small"),
         (read_none, "case.one_more"),
-        (read_in_blocks, "mistake.reads_all"),
+        (read_as_bytearray, "mistake.bytearray"),
+        (read_in_blocks, "mistake.past_the_limit"),
+        (read_a_limit_at_a_time, "mistake.past_the_limit"),
+        (read_the_same_size_again, "mistake.past_the_limit"),
+        (read_blocks_after_a_look, "mistake.past_the_limit"),
         (read_for_ever, "case.small"),
     ],
 }
