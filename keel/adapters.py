@@ -36,12 +36,14 @@ class ModelTurn(Frozen):
     """One reply of a model: its text, and the calls that it proposes, in its own order.
 
     Every request has a `provider_id` of its own, to answer under: where a provider sent none, or one
-    twice, the turn makes one. `finish_reason` is the provider's word.
+    twice, the turn makes one. `finish_reason` is the provider's word, and `tokens` what it has counted
+    for this turn, 0 where it does not say.
     """
 
     text: str = ""
     requests: tuple[ToolRequest, ...] = ()
     finish_reason: str | None = None
+    tokens: int = 0
 
     @field_validator("requests")
     @classmethod
@@ -66,7 +68,8 @@ def read_response(body: Any) -> ModelTurn:
     if not isinstance(message, dict):
         raise ModelFailure(f"the reply holds no message: {quoted(_shown(body), 200)}")
     reason = choice.get("finish_reason") or None
-    return _turn(_text(message), [_Draft(one) for one in _calls(message)], reason, reason in (None, *_FINISHED))
+    turn = _turn(_text(message), [_Draft(one) for one in _calls(message)], reason, reason in (None, *_FINISHED))
+    return turn.model_copy(update={"tokens": _tokens(body)})
 
 
 def read_stream(chunks: Iterable[Any]) -> ModelTurn:
@@ -75,9 +78,10 @@ def read_stream(chunks: Iterable[Any]) -> ModelTurn:
     A stream that ends before it says why (`finish_reason`) may have been cut: then only a call whose
     arguments are complete is one.
     """
-    text, reason, begun, assembly = [], None, False, _Assembly()
+    text, reason, begun, tokens, assembly = [], None, False, 0, _Assembly()
     for chunk in chunks:
         choice = _first_choice(chunk)
+        tokens = max(tokens, _tokens(chunk))  # some servers count on, chunk by chunk
         if choice is None:  # usage, or a keep-alive
             continue
         begun = True
@@ -89,7 +93,14 @@ def read_stream(chunks: Iterable[Any]) -> ModelTurn:
         reason = choice.get("finish_reason") or reason
     if not begun:
         raise ModelFailure("the stream ended before it began")
-    return _turn("".join(text), assembly.drafts, reason, reason in _FINISHED)
+    return _turn("".join(text), assembly.drafts, reason, reason in _FINISHED).model_copy(update={"tokens": tokens})
+
+
+def _tokens(body: dict[str, Any]) -> int:
+    """What a provider has counted, prompt and reply together; 0 where it says nothing that is a count."""
+    usage = body.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return total if type(total) is int and 0 < total < 10**12 else 0
 
 
 def _first_choice(body: Any) -> dict[str, Any] | None:
@@ -271,36 +282,6 @@ def to_call(request: ToolRequest, call_id: str) -> ToolCall:
             f"No tool can be called {quoted(name)}: names are lower-case letters, digits and underscores.",
         )
     return ToolCall(call_id=call_id, name=name, arguments=read_arguments(request.arguments))
-
-
-def structured_form(tools: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The `response_format` that asks a model without native tool calls for "tool or answer" as JSON text."""
-    forms = [_form(answer={"type": "string"})]
-    for tool in tools:
-        function = tool["function"]
-        forms.append(_form(tool={"const": function["name"]}, arguments=function["parameters"]))
-    return {"type": "json_schema", "json_schema": {"name": "tool_or_answer", "schema": {"anyOf": forms}}}
-
-
-def _form(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
-def read_structured(turn: ModelTurn) -> ModelTurn:
-    """Read a turn whose text is in that form: a second way to write the same call. Only where it was asked for.
-
-    A text that is in no such form stays a text.
-    """
-    try:
-        said = {} if turn.requests else read_arguments(turn.text)
-    except ToolFailure:
-        return turn
-    if isinstance(said.get("answer"), str) and len(said) == 1:
-        return turn.model_copy(update={"text": said["answer"]})
-    if isinstance(said.get("tool"), str) and set(said) <= {"tool", "arguments"}:
-        request = ToolRequest(provider_id="call_1", name=said["tool"], arguments=said.get("arguments"))
-        return turn.model_copy(update={"text": "", "requests": (request,)})
-    return turn
 
 
 def read_arguments(sent: Any) -> dict[str, Any]:

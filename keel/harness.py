@@ -60,7 +60,7 @@ class Harness:
         A request that cannot be read ends as a complete ToolResult too. Raises nothing that the
         model could cause.
         """
-        call = self._read(request, context)
+        call = self.read(request, context)
         return call if isinstance(call, ToolResult) else self.execute(call, context)
 
     def execute(self, call: ToolCall, context: ExecutionContext) -> ToolResult:
@@ -109,7 +109,7 @@ class Harness:
         it. Each is judged just before it runs. Once `cancel` is set, what has not begun is answered
         `cancelled`. Calls and requests may be mixed.
         """
-        turn = [self._read(one, context) if isinstance(one, ToolRequest) else one for one in calls]
+        turn = [self.read(one, context) if isinstance(one, ToolRequest) else one for one in calls]
         return run_turn(turn, self._place, lambda call: self.execute(call, context), self.pool, cancel, self._version)
 
     def reconcile(self, extra: Mapping[str, Any] | None = None) -> list[Settled]:
@@ -131,7 +131,8 @@ class Harness:
         tool = self.registry.lookup(entry.tool) if entry.tool in self.registry else None
         return settle_by_hand(self.ledger, tool, entry, answer, reason)
 
-    def _read(self, request: ToolRequest, context: ExecutionContext) -> ToolCall | ToolResult:
+    def read(self, request: ToolRequest, context: ExecutionContext) -> ToolCall | ToolResult:
+        """Mint a call id and read a request: the call, or the result of one that cannot be read."""
         call_id = self.mint()
         try:
             return to_call(request, call_id)
@@ -141,6 +142,10 @@ class Harness:
                 error = ToolError(code=error.code, message=self.registry.unknown(name, context.principal))
             version = self.registry.lookup(name).version if name in self.registry else None
             return ToolResult(call_id=call_id, tool_name=name, tool_version=version, ok=False, error=error)
+
+    def reads(self, call: ToolCall) -> bool:
+        """Whether this call is of a tool that only reads."""
+        return call.name in self.registry and self.registry.lookup(call.name).read_only
 
     def _version(self, call: ToolCall) -> str | None:
         return self.registry.lookup(call.name).version if call.name in self.registry else None

@@ -11,8 +11,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .adapters import ModelFailure, ModelTurn, printable, read_response, read_stream, read_structured, structured_form
-from .structured import plain_messages
+from .adapters import ModelFailure, ModelTurn, printable, read_response, read_stream
+from .structured import plain_messages, read_structured, structured_form
 
 Message = dict[str, Any]
 OnText = Callable[[str], None]

@@ -1,13 +1,47 @@
-"""A conversation in plain texts: for models without native tool calls, which answer in the structured form.
+"""For models without native tool calls: a form that their reply is held to, and a conversation in plain texts.
 
-`structured_form` of keel.adapters is what their reply is held to, and `read_structured` reads it.
+What they write in that form is a second way to write the same call; inside there is only one.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
+
+from .adapters import ModelTurn, read_arguments
+from .contracts import ToolFailure, ToolRequest
+
+
+def structured_form(tools: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The `response_format` that asks a model without native tool calls for "tool or answer" as JSON text."""
+    forms = [_form(answer={"type": "string"})]
+    for tool in tools:
+        function = tool["function"]
+        forms.append(_form(tool={"const": function["name"]}, arguments=function["parameters"]))
+    return {"type": "json_schema", "json_schema": {"name": "tool_or_answer", "schema": {"anyOf": forms}}}
+
+
+def _form(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def read_structured(turn: ModelTurn) -> ModelTurn:
+    """Read a turn whose text is in that form: a second way to write the same call. Only where it was asked for.
+
+    A text that is in no such form stays a text.
+    """
+    try:
+        said = {} if turn.requests else read_arguments(turn.text)
+    except ToolFailure:
+        return turn
+    if isinstance(said.get("answer"), str) and len(said) == 1:
+        return turn.model_copy(update={"text": said["answer"]})
+    if isinstance(said.get("tool"), str) and set(said) <= {"tool", "arguments"}:
+        request = ToolRequest(provider_id="call_1", name=said["tool"], arguments=said.get("arguments"))
+        return turn.model_copy(update={"text": "", "requests": (request,)})
+    return turn
 
 
 def plain_messages(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> list[dict[str, Any]]:

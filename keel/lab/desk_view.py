@@ -153,7 +153,12 @@ class _Row:
         self.id = question_id
         self.state = ipywidgets.HTML()
         hint, label = words("approval_desk.button.reason_hint"), words("approval_desk.button.reason")
-        self.reason = ipywidgets.Text(description=label, placeholder=hint, layout=ipywidgets.Layout(width="36em"))
+        self.reason = ipywidgets.Text(
+            description=label,
+            placeholder=hint,
+            style={"description_width": "initial"},
+            layout=ipywidgets.Layout(width="36em"),
+        )
         self.deny, self.approve = (
             _button(verdict, card.id, lambda _, verdict=verdict: window.press(verdict, self))
             for verdict in ("deny", "approve")
@@ -183,6 +188,7 @@ def _button(verdict: str, question_id: str, press: Any) -> Any:
 
 _CARD = "border-top:1px solid #8a8f98;margin-top:8px;padding-top:6px"
 _GRID = "display:grid;grid-template-columns:6em minmax(0,1fr);margin:0"
+_NAME = "font-weight:normal;white-space:nowrap;width:auto"
 _VALUE = "white-space:break-spaces;overflow-wrap:anywhere;word-break:normal"
 _ARGUMENT = f"border-left:2px solid #8a8f98;padding-left:10px;margin:2px 0;{_VALUE}"
 
@@ -195,8 +201,7 @@ def card_html(card: QuestionCard) -> str:
     terms = [(name, escape(value, quote=False)) for name, value in card.terms]
     rows = [*facts, (words("approval_desk.field.arguments"), arguments), *terms]
     cells = "".join(
-        f'<dt style="font-weight:normal">{escape(name)}</dt><dd style="margin:0;{_VALUE}">{value}</dd>'
-        for name, value in rows
+        f'<dt style="{_NAME}">{escape(name)}</dt><dd style="margin:0;{_VALUE}">{value}</dd>' for name, value in rows
     )
     heading = escape(card.heading, quote=False)
     return roomy(f'<div style="{_CARD}"><b>{heading}</b><dl style="{_GRID}">{cells}</dl></div>')

@@ -32,7 +32,7 @@ def call(number):
 CALL = "answers = [call(number) for number in (1, 2, 3)]\n"
 SHOW = "approval_desk(desk, approver())\n"
 TELL = 'print("ran:", world.ran, [str(one.error.code) if one.error else "ok" for one in answers])\n'
-TITLES = ["login returns 502", "<b>approved</b>\u202e\n  a yes   for everything", "x" * 500 + "the end"]
+TITLES = ["login returns 502", "<b>approved</b>\u202e\n  a yes   for everything", "\u200b" * 120 + "the end"]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_nothing_of_a_question_is_markup_and_a_long_value_opens(page, ask, shot)
     expect(card(cell, "q-2")).to_contain_text(r'"<b>approved</b>\u202e\n  a yes   for everything"')
     assert card(cell, "q-2").locator("b").count() == 1
     fold = card(cell, "q-3").locator("summary")
-    expect(fold).to_contain_text("507 characters in all: open to read them")
+    expect(fold).to_contain_text("127 characters in all: open to read them")
     expect(card(cell, "q-3").get_by_text("the end")).to_be_hidden()
     page.select(cell)
     page.tab_to(fold)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keel import ToolFailure
-from keel.adapters import ModelFailure, ModelTurn, read_response, read_stream, read_structured, to_call
+from keel.adapters import ModelFailure, ModelTurn, read_response, read_stream, to_call
+from keel.structured import read_structured
 
 from .kit import label
 from .replies import chunk, end, outcomes, part, reply, sent, streamed

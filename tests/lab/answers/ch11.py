@@ -193,7 +193,7 @@ WRONG = {
         (list(layers_solution.values()), "case.cut"),
         ({}, "mistake.left_out"),
         ({letter.lower(): layer for letter, layer in layers_solution.items()}, "mistake.left_out"),
-        (dict.fromkeys("ABCDEFG", "parse") | layers_solution | {"H": None}, "mistake.left_out"),
+        (_but(H=None), "mistake.left_out"),
         ({letter: layer.title() for letter, layer in layers_solution.items()}, "mistake.no_such_layer"),
         (_but(E="file"), "mistake.no_such_layer"),
         (_but(F="confinement "), "mistake.no_such_layer"),
