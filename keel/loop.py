@@ -1,7 +1,8 @@
 """The loop: a model proposes, the harness disposes, until there is an answer or a reason to stop.
 
 A `Run` is data. It can be put aside at any moment, in the middle of a turn too, and be taken up in
-another process: its calls keep their ids, so what was done already is replayed and not done again.
+another process: its calls keep their ids, so a write that was done is replayed and not done again. A
+read that was under way is read again.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .adapters import ModelFailure, assistant_message, to_message
+from .adapters import ModelFailure, assistant_message, kind_of, printable, to_message
 from .canonical import digest
 from .contracts import ErrorCode, ExecutionContext, Frozen, ToolCall, ToolError, ToolRequest, ToolResult
 from .harness import Harness
@@ -23,6 +24,7 @@ from .models import Model
 from .output import MESSAGE_BYTES, capped
 from .recovery import Action, next_step
 
+Count = Annotated[int, Field(ge=0)]
 _KEPT_CHARACTERS = 200  # of an old result, in a history that has become too long
 
 
@@ -40,45 +42,56 @@ class Stop(StrEnum):
 class Budget(Frozen):
     """What a run may use in all, over all its pauses. None is no limit.
 
-    `turns` of the model, `calls` of tools (retries count), `seconds` in which it was running,
-    `tokens` as the provider counts them. `retries` of a read that says it may work another time.
-    `same_failure`: how often the same failing call may come before the run is stuck.
+    `turns` of the model, failed ones too. `calls` of tools: each counts when it first begins,
+    however often it is taken up again, and so does each retry. `seconds` in which it was running:
+    they stop what can be stopped, and the model's own turn has only the model's own timeout.
+    `tokens` as the provider counts them, known after a turn: the last may go over, and of a provider
+    that does not count none are used. `retries` of a read that says it may work another time.
+    `same_failure`: in how many turns in a row the same call may fail before the run is stuck.
     `history_bytes`: above that, old results are shortened.
     """
 
-    turns: int | None = 20
-    calls: int | None = 50
-    seconds: float | None = None
-    tokens: int | None = None
-    retries: int = 1
-    same_failure: int = 3
-    history_bytes: int = 256 * 1024
+    turns: Count | None = 20
+    calls: Count | None = 50
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    tokens: Count | None = None
+    retries: Count = 1
+    same_failure: Annotated[int, Field(ge=1)] = 3
+    history_bytes: Count = 256 * 1024
 
 
 class Pending(Frozen):
-    """One call of the last turn: what the model sent, our own record of it if it could be read, and its result."""
+    """One call of the last turn: what the model sent, our own record of it if it could be read, and its result.
+
+    `begun` says that it has been counted. If it has no result all the same, it was under way when
+    the run was broken off. The result `approval_required` is no answer yet: it waits for a person.
+    """
 
     request: ToolRequest
     call: ToolCall | None = None
+    begun: bool = False
     result: ToolResult | None = None
 
 
 class Run(BaseModel):
     """A run as data: where it stands, what it has used, and the conversation so far.
 
-    `turn` holds the calls of the last turn until all of them are answered. `failures` counts the
-    same failing call by the digest of its name, arguments and code. Save it with
-    `model_dump_json()`, and read it back with `Run.model_validate_json(text)`.
+    `turn` holds the calls of the last turn until all of them are answered, and `refused` counts
+    those of it that the budget had no room for. `failures` counts in how many turns in a row the
+    same call failed, by the digest of its name, arguments and code. `principal` is whom it is for.
+    Save it with `model_dump_json()`, and read it back with `Run.model_validate_json(text)`.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     goal: str
     run_id: str = Field(default_factory=lambda: uuid4().hex)
+    principal: str | None = None
     messages: list[dict[str, Any]] = Field(default_factory=list)
     turn: list[Pending] = Field(default_factory=list)
     turns: int = 0
     calls: int = 0
+    refused: int = 0
     seconds: float = 0.0
     tokens: int = 0
     failures: dict[str, int] = Field(default_factory=dict)
@@ -90,9 +103,9 @@ class Run(BaseModel):
 class Agent:
     """Lets a model work towards a goal, within a budget, through a harness.
 
-    `keep(run)` is called whenever the run has changed, and always before a call begins: whoever
-    saves it there can take it up after a crash. It may print how far the run is. `cancel` ends the
-    run after what has begun.
+    `keep(run)` is called whenever the run has changed, and always before the model is asked and
+    before a call begins: whoever saves it there can take it up after a crash, with a ledger that
+    outlives the process. It may print how far the run is. `cancel` ends the run after what has begun.
     """
 
     def __init__(
@@ -106,123 +119,143 @@ class Agent:
         cancel: threading.Event | None = None,
     ):
         self.model, self.harness, self.budget = model, harness, budget or Budget()
-        self.system, self.keep, self.cancel = system, keep, cancel
+        self.system, self.keep, self.cancel = system, keep, cancel or threading.Event()
 
     def run(self, goal: str, context: ExecutionContext) -> Run:
         """Work on a goal until there is a reason to stop. The context's principal is whom the run is for."""
-        messages = [{"role": "system", "content": self.system}] if self.system else []
-        run = Run(goal=goal, run_id=context.run_id, messages=[*messages, {"role": "user", "content": goal}])
-        return self.resume(run, context)
+        said = [("system", self.system)] if self.system else []
+        messages = [{"role": role, "content": printable(text)} for role, text in [*said, ("user", goal)]]
+        return self.resume(Run(goal=printable(goal), run_id=context.run_id, messages=messages), context)
 
     def resume(self, run: Run, context: ExecutionContext) -> Run:
         """Go on with a run that stands still, from where it is. Its budget is what is left of it.
 
-        Gives the same object, changed. Raises ValueError for a context of another run: its keys
-        would be others, and what was done might be done again.
+        Gives the same object, changed. Whatever is raised on the way, it can be taken up again.
+        Raises ValueError for a context of another run or principal: the keys of its writes would be
+        others, and what was done might be done again.
         """
         if context.run_id != run.run_id:
             raise ValueError("take a run up with a context of its own run_id")
+        if run.principal not in (None, context.principal.id):
+            raise ValueError("take a run up for the principal whose it is")
         if run.stopped is Stop.ANSWERED:
             return run
-        run.stopped, run.why = None, ""
+        _change(run, principal=context.principal.id, stopped=None, why="")
+        history = History(self.budget.history_bytes)
         while run.stopped is None:
             began = time.monotonic()
             try:
-                self._step(run, self._with_deadline(run, context))
+                self._step(run, self._with_deadline(run, context), history)
             finally:
                 run.seconds += time.monotonic() - began
                 self.keep(run)
         return run
 
-    def _step(self, run: Run, context: ExecutionContext) -> None:
+    def _step(self, run: Run, context: ExecutionContext, history: History) -> None:
         """One thing more: answer the calls that wait, or ask the model for its next turn."""
         if run.turn:
             self._answer_calls(run, context)
-        elif (exhausted := self._exhausted(run)) is not None:
+        elif (exhausted := self._exhausted(run, context)) is not None:
             _stop(run, Stop.BUDGET_EXCEEDED, exhausted)
-        elif self.cancel is not None and self.cancel.is_set():
+        elif self.cancel.is_set():
             _stop(run, Stop.CANCELLED, "the caller gave up")
         else:
-            self._ask_model(run, context)
+            self._ask_model(run, context, history)
 
-    def _ask_model(self, run: Run, context: ExecutionContext) -> None:
-        history = shortened(run.messages, self.budget.history_bytes)
+    def _ask_model(self, run: Run, context: ExecutionContext, history: History) -> None:
+        _change(run, turns=run.turns + 1)
+        self.keep(run)  # or a process that dies with every turn would ask for ever
         try:
-            turn = self.model.complete(history, self.harness.registry.schemas(context.principal))
+            turn = self.model.complete(history.of(run.messages), self.harness.registry.schemas(context.principal))
         except ModelFailure as failure:
-            _stop(run, Stop.MODEL_FAILED, str(failure))
+            _stop(run, Stop.MODEL_FAILED, printable(str(failure)))
             return
-        run.turns += 1
-        run.tokens += turn.tokens
-        run.messages.append(assistant_message(turn))
         # The ids are minted before anything runs, and are kept: they are what a resumed call is known by.
-        run.turn = [Pending(request=request, **self._read(request, context)) for request in turn.requests]
-        if not run.turn:
-            run.answer = turn.text
-            _stop(run, Stop.ANSWERED, "the model proposed no more calls")
+        pending = [self._read(request, context) for request in turn.requests]
+        now: dict[str, Any] = {"turn": pending, "refused": 0, "tokens": run.tokens + turn.tokens}
+        if not pending:
+            now |= {"answer": printable(turn.text), "stopped": Stop.ANSWERED, "why": "the model proposed no more calls"}
+        _change(run, messages=[*run.messages, assistant_message(turn)], **now)
 
-    def _read(self, request: ToolRequest, context: ExecutionContext) -> dict[str, Any]:
+    def _read(self, request: ToolRequest, context: ExecutionContext) -> Pending:
         read = self.harness.read(request, context)
-        return {"result": read} if isinstance(read, ToolResult) else {"call": read}
+        if isinstance(read, ToolCall):
+            return Pending(request=request, call=read)
+        storable = {"name": read.tool_name, "arguments": _in_words(request.arguments), "problem": None}
+        return Pending(request=request.model_copy(update=storable), result=read)
 
     def _answer_calls(self, run: Run, context: ExecutionContext) -> None:
         """Carry out what is not answered yet. When all is, it goes back to the model, in call order."""
-        waiting = [at for at, one in enumerate(run.turn) if one.result is None]
-        affordable = self._affordable(run, len(waiting))
-        for at in waiting[affordable:]:
-            self._settle(run, at, _over_budget(run.turn[at].call))
-        begin = waiting[:affordable]
-        run.calls += len(begin)
+        in_doubt = _under_way(run)
+        self._begin(run)
         self.keep(run)
-        results = self.harness.execute_many([run.turn[at].call for at in begin], context, cancel=self.cancel)
-        for at, result in zip(begin, results, strict=True):
-            if result.error is None or result.error.code != ErrorCode.APPROVAL_REQUIRED:
-                self._settle(run, at, self._retried(run, run.turn[at].call, result, context))
-        asked = [one.call.name for one in run.turn if one.result is None]
+        begun = _under_way(run)
+        calls = [run.turn[at].call for at in begun]
+        results = dict(zip(begun, self.harness.execute_many(calls, context, cancel=self.cancel), strict=True))
+        _settle(run, results | {at: self._not_denied(run.turn[at].call, results[at]) for at in in_doubt})
+        for at in begun:
+            self._retry(run, at, context)
+        asked = [one.call.name for one in run.turn if _waits(one)]
         if asked:
             _stop(run, Stop.APPROVAL_PENDING, f"a person has to agree: {', '.join(asked)}")
-            return
-        run.messages += [to_message(one.request, capped(one.result, MESSAGE_BYTES)) for one in run.turn]
-        self._look_for_rut(run)
-        run.turn = []
+        else:
+            self._hand_back(run)
 
-    def _settle(self, run: Run, at: int, result: ToolResult) -> None:
-        run.turn[at] = run.turn[at].model_copy(update={"result": result})
+    def _begin(self, run: Run) -> None:
+        """Count what begins for the first time, as far as the budget goes; the rest is answered without."""
+        fresh = [at for at, one in enumerate(run.turn) if one.result is None and not one.begun]
+        affordable = self._affordable(run, len(fresh))
+        turn = [one.model_copy(update={"result": None}) if _waits(one) else one for one in run.turn]
+        for number, at in enumerate(fresh):
+            over = None if number < affordable else _failed(turn[at].call, ErrorCode.BUDGET_EXCEEDED, _USED_UP)
+            turn[at] = turn[at].model_copy(update={"begun": over is None, "result": over})
+        _change(run, turn=turn, calls=run.calls + affordable)
 
-    def _retried(self, run: Run, call: ToolCall, result: ToolResult, context: ExecutionContext) -> ToolResult:
-        """The result, after the retries that the table and the tool allow: of reads, and a few."""
+    def _not_denied(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """The result of a call that was under way when the run was broken off, and may have run before it was asked."""
+        if _code(result) not in (ErrorCode.CANCELLED, ErrorCode.UNAVAILABLE) or self.harness.reads(call):
+            return result
+        message = f"The run was broken off while this {call.name} was under way: it may have happened or not."
+        return _failed(call, ErrorCode.OUTCOME_UNKNOWN, message, result.tool_version)
+
+    def _retry(self, run: Run, at: int, context: ExecutionContext) -> None:
+        """Repeat a call as the table and the tool allow: a read, a few times, and within the budget."""
         for _ in range(self.budget.retries):
-            if result.error is None or next_step(result.error).action is not Action.RETRY:
-                break
-            if not self.harness.reads(call) or not self._affordable(run, 1):
-                break
-            run.calls += 1
-            result = self.harness.execute(call, context)
-        return result
+            call, error = run.turn[at].call, run.turn[at].result.error
+            wanted = error is not None and next_step(error).action is Action.RETRY and self.harness.reads(call)
+            if not wanted or self.cancel.is_set() or _passed(context.deadline) or not self._affordable(run, 1):
+                return
+            _change(run, calls=run.calls + 1)
+            self.keep(run)
+            _settle(run, {at: self.harness.execute(call, context)})
 
-    def _look_for_rut(self, run: Run) -> None:
-        """Count the failing calls of this turn: what fails again in the same words does not stop by itself."""
-        failing = {
-            digest([one.request.name, str(one.request.arguments), one.result.error.code]): one.request.name
-            for one in run.turn
-            if one.result.error is not None
-        }
-        run.failures = {key: run.failures.get(key, 0) + 1 for key in failing}
+    def _hand_back(self, run: Run) -> None:
+        """All answers at once, in call order. What fails again in the same words does not stop by itself."""
+        failing = {_sameness(one): one.result.tool_name for one in run.turn if _code(one.result) not in _NO_FAILURE}
+        failures = {key: run.failures.get(key, 0) + 1 for key in failing}
+        refused = sum(one.call is not None and not one.begun for one in run.turn)
+        now: dict[str, Any] = {"turn": [], "failures": failures, "refused": refused}
         for key, name in failing.items():
-            if run.failures[key] >= self.budget.same_failure:
-                _stop(run, Stop.STUCK, f"{name} failed {run.failures[key]} times in a row with the same arguments")
+            if failures[key] >= self.budget.same_failure:
+                why = f"{name} failed {failures[key]} times in a row with the same arguments"
+                now |= {"stopped": Stop.STUCK, "why": why}
+        answers = [to_message(one.request, capped(one.result, MESSAGE_BYTES)) for one in run.turn]
+        _change(run, messages=[*run.messages, *answers], **now)
 
     def _affordable(self, run: Run, wanted: int) -> int:
         calls = self.budget.calls
         return wanted if calls is None else max(0, min(wanted, calls - run.calls))
 
-    def _exhausted(self, run: Run) -> str | None:
-        """Which part of the budget is used up, in words; None if there is some of each."""
+    def _exhausted(self, run: Run, context: ExecutionContext) -> str | None:
+        """Which part of the budget is used up, in words; None if the model may be asked.
+
+        With its calls used up it may still answer: only if it wanted more of them, they are what it lacks.
+        """
         for what in ("turns", "calls", "seconds", "tokens"):
             limit, used = getattr(self.budget, what), getattr(run, what)
-            if limit is not None and used >= limit:
+            if limit is not None and used >= limit and (what != "calls" or run.refused):
                 return f"{what}: {used:g} of {limit:g} used"
-        return None
+        return "the deadline has passed" if _passed(context.deadline) else None
 
     def _with_deadline(self, run: Run, context: ExecutionContext) -> ExecutionContext:
         if self.budget.seconds is None:
@@ -232,32 +265,90 @@ class Agent:
         return context.model_copy(update={"deadline": deadline})
 
 
+_USED_UP = "The calls of this run are used up. Nothing ran."
+_NO_FAILURE = (None, ErrorCode.BUDGET_EXCEEDED, ErrorCode.CANCELLED)  # what says nothing of the call itself
+
+
+def _change(run: Run, **now: Any) -> None:
+    """Change all of it or nothing: an interrupt comes before this one update or after it, and not in between."""
+    vars(run).update(now)
+
+
 def _stop(run: Run, stop: Stop, why: str) -> None:
-    run.stopped, run.why = stop, why
+    _change(run, stopped=stop, why=why)
 
 
-def _over_budget(call: ToolCall) -> ToolResult:
-    error = ToolError(code=ErrorCode.BUDGET_EXCEEDED, message="The calls of this run are used up. Nothing ran.")
-    return ToolResult(call_id=call.call_id, tool_name=call.name, tool_version=None, ok=False, error=error)
+def _settle(run: Run, results: dict[int, ToolResult]) -> None:
+    turn = list(run.turn)
+    for at, result in results.items():
+        turn[at] = turn[at].model_copy(update={"result": result})
+    _change(run, turn=turn)
 
 
-def shortened(messages: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
-    """The history with its oldest tool results cut, until it fits or nothing is left to cut.
+def _under_way(run: Run) -> list[int]:
+    """The places of the calls that have begun and have no result."""
+    return [at for at, one in enumerate(run.turn) if one.begun and one.result is None]
 
-    No message is dropped: a call without its answer is refused by most providers. Texts of people
-    and of the model stay whole.
+
+def _code(result: ToolResult | None) -> str | None:
+    return None if result is None or result.error is None else result.error.code
+
+
+def _waits(one: Pending) -> bool:
+    """Whether it waits for a person."""
+    return _code(one.result) == ErrorCode.APPROVAL_REQUIRED
+
+
+def _passed(deadline: float | None) -> bool:
+    return deadline is not None and not time.monotonic() < deadline  # one of NaN has passed
+
+
+def _failed(call: ToolCall, code: ErrorCode, message: str, version: str | None = None) -> ToolResult:
+    error = ToolError(code=code, message=message)
+    return ToolResult(call_id=call.call_id, tool_name=call.name, tool_version=version, ok=False, error=error)
+
+
+def _in_words(sent: Any) -> str:
+    """Arguments that could not be read, as text that JSON can hold."""
+    try:
+        return printable(str(sent))
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
+        return kind_of(sent)
+
+
+def _sameness(one: Pending) -> str:
+    """What makes two failing calls the same: never their ids, which differ each time."""
+    sent = one.request.arguments if one.call is None else one.call.arguments
+    return digest([one.result.tool_name, sent, _code(one.result)])
+
+
+class History:
+    """A run's messages as its model is shown them: within `limit` bytes, as far as cutting old tool results can do it.
+
+    No message is dropped: a call without its answer is refused by most providers. Texts of people and
+    of the model stay whole. It looks at each message once, however long the run gets.
     """
-    sizes = [len(str(message.get("content") or "")) for message in messages]
-    over = sum(sizes) - limit
-    if over <= 0:
-        return messages
-    cut = list(messages)
-    for at, message in enumerate(messages):
-        if over <= 0:
-            break
-        if message["role"] == "tool" and sizes[at] > 2 * _KEPT_CHARACTERS:
-            beginning = message["content"][:_KEPT_CHARACTERS]
-            label = f"(shortened: an older result of {sizes[at]} characters) {beginning} …"
-            cut[at] = {**message, "content": label}
-            over -= sizes[at] - len(label)
-    return cut
+
+    def __init__(self, limit: int):
+        self.limit, self.size, self.looked_at = limit, 0, 0
+        self.shown: list[dict[str, Any]] = []
+
+    def of(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """All messages. Those that were seen before must not have changed."""
+        new = messages[len(self.shown) :]
+        self.shown += new
+        self.size += sum(map(_size, new))
+        while self.size > self.limit and self.looked_at < len(self.shown):
+            message = self.shown[self.looked_at]
+            if message["role"] == "tool" and len(content := message["content"]) > 2 * _KEPT_CHARACTERS:
+                label = f"(shortened: an older result of {len(content)} characters) {content[:_KEPT_CHARACTERS]} …"
+                self.shown[self.looked_at] = {**message, "content": label}
+                self.size += _size(self.shown[self.looked_at]) - _size(message)
+            self.looked_at += 1
+        return list(self.shown)
+
+
+def _size(message: dict[str, Any]) -> int:
+    """In bytes of UTF-8: what is said, and the arguments of calls."""
+    calls = [one["function"]["arguments"] for one in message.get("tool_calls") or ()]
+    return sum(len(text) if text.isascii() else len(text.encode()) for text in (message["content"] or "", *calls))

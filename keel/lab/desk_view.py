@@ -114,7 +114,9 @@ class DeskWindow:
         self._look({})
 
     def press(self, verdict: str, row: _Row) -> None:
-        """Answer the question of this row, and read the desk anew."""
+        """Answer the question of this row, and read the desk anew. A press of what is answered already is none."""
+        if getattr(row, verdict).disabled:
+            return
         says = answered(self.desk, self.approver, verdict, row.id, row.reason.value)
         self._look(self.rows)
         row.state.value = spoken(says)

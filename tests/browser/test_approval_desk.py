@@ -188,4 +188,5 @@ def test_after_a_restart_an_old_desk_does_nothing_and_a_new_one_has_all(page, as
 
 
 def test_nothing_broke_on_the_way(page):
-    assert page.troubles() == []
+    # The button of before the restart has no kernel to speak to, and JupyterLab says so in the console.
+    assert [one for one in page.troubles() if not one.endswith("console: Cannot send")] == []

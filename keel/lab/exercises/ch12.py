@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-from keel.adapters import ModelTurn
+from keel import adapters
 from keel.contracts import ToolCall, ToolError, ToolRequest, ToolResult
 from keel.lab.exercises.model import Case, Exercise, Mistake
 
@@ -30,84 +30,36 @@ def loop_solution(model, handle, turns):
     return history, "budget_exceeded"
 
 
-def _written(turn, handle):
-    from keel.adapters import assistant_message, to_message
+def _loops(cost=lambda results: 1, turns_more=0, sees=True, answers_last=True):
+    """The solution, with one thing done otherwise. `cost` is what a turn with these results costs."""
 
-    results = [handle(request) for request in turn.requests]
-    answers = [to_message(request, result) for request, result in zip(turn.requests, results, strict=True)]
-    return [assistant_message(turn), *answers], results
+    def loop(model, handle, turns):
+        history, left = [], turns + turns_more
+        while left > 0:
+            turn = model.complete(history if sees else [])
+            history.append(adapters.assistant_message(turn))
+            if not turn.requests:
+                return history, "answered"
+            if left == 1 and not answers_last:
+                break
+            results = [handle(request) for request in turn.requests]
+            history += map(adapters.to_message, turn.requests, results)
+            left -= cost(results)
+        return history, "budget_exceeded"
 
-
-def loop_unbounded(model, handle, turns):
-    history = []
-    while True:
-        turn = model.complete(history)
-        history += _written(turn, handle)[0]
-        if not turn.requests:
-            return history, "answered"
-
-
-def loop_failures_uncounted(model, handle, turns):
-    history = []
-    while turns > 0:
-        turn = model.complete(history)
-        messages, results = _written(turn, handle)
-        history += messages
-        if not turn.requests:
-            return history, "answered"
-        if all(result.ok for result in results):
-            turns -= 1
-    return history, "budget_exceeded"
+    return loop
 
 
-def loop_last_unanswered(model, handle, turns):
-    history = []
-    for number in range(1, turns + 1):
-        turn = model.complete(history)
-        messages, _ = _written(turn, handle if number < turns else _not_run)
-        history += messages if number < turns else messages[:1]
-        if not turn.requests:
-            return history, "answered"
-    return history, "budget_exceeded"
+loop_unbounded = _loops(cost=lambda results: 0)
+loop_uncounted = _loops(cost=lambda results: all(result.ok for result in results))
+loop_last_unanswered = _loops(answers_last=False)
+loop_one_more = _loops(turns_more=1)
+loop_counts_calls = _loops(cost=len)
+loop_blind = _loops(sees=False)
 
 
-def _not_run(request):
-    return ToolResult(call_id="none", tool_name=request.name, tool_version=None, ok=True)
-
-
-def loop_one_more(model, handle, turns):
-    return loop_solution(model, handle, turns + 1)
-
-
-def loop_counts_calls(model, handle, turns):
-    history = []
-    while turns > 0:
-        turn = model.complete(history)
-        history += _written(turn, handle)[0]
-        if not turn.requests:
-            return history, "answered"
-        turns -= len(turn.requests)
-    return history, "budget_exceeded"
-
-
-def loop_always_answered(model, handle, turns):
+def loop_answered(model, handle, turns):
     return loop_solution(model, handle, turns)[0], "answered"
-
-
-def loop_last_answer_late(model, handle, turns):
-    history, stopped = loop_solution(model, handle, turns)
-    asked = sum(message["role"] == "assistant" for message in history)
-    return history, "budget_exceeded" if asked == turns else stopped
-
-
-def loop_model_sees_nothing(model, handle, turns):
-    history = []
-    for _ in range(turns):
-        turn = model.complete([])
-        history += _written(turn, handle)[0]
-        if not turn.requests:
-            return history, "answered"
-    return history, "budget_exceeded"
 
 
 class _Enough(BaseException):
@@ -123,12 +75,12 @@ class _Model:
     def __init__(self, script: tuple[str, ...]):
         self.script, self.saw, self.ran, self.calls = script, [], [], 0
 
-    def complete(self, messages: Any, tools: Any = ()) -> ModelTurn:
+    def complete(self, messages: Any, tools: Any = ()) -> adapters.ModelTurn:
         if len(self.saw) == _MOST_TURNS:
             raise _Enough
         written = self.script[min(len(self.saw), len(self.script) - 1)]
         self.saw.append(len(_read_history(messages)))
-        return ModelTurn(text="" if written else "done", requests=tuple(map(self._request, written.split())))
+        return adapters.ModelTurn(text="" if written else "done", requests=tuple(map(self._request, written.split())))
 
     def _request(self, kind: str) -> ToolRequest:
         self.calls += 1
@@ -164,8 +116,11 @@ def _read_message(message: Any) -> Any:
         return message
 
 
-def _loop_case(name: str, turns: int, *script: str) -> Case:
+def _loop_case(name: str, turns: int, script: tuple[str, ...], history: str, stopped: str) -> Case:
     """One run. Seen: how much the model was shown at each turn, which calls ran, the history, and why it ended."""
+    lines = history.split("; ") if history else []
+    saw = [at for at, line in enumerate(lines) if not line.startswith("answers")]
+    ran = [line.removeprefix("answers ") for line in lines if line.startswith("answers")]
 
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
         model = _Model(script)
@@ -175,18 +130,26 @@ def _loop_case(name: str, turns: int, *script: str) -> Case:
             return {"asked": f"more than {_MOST_TURNS} times"}
         if not isinstance(returned, list | tuple) or len(returned) != 2:
             return {"saw": model.saw, "ran": model.ran, "returned": _read_history(returned)}
-        history, stopped = returned
-        return {"saw": model.saw, "ran": model.ran, "history": _read_history(history), "stopped": stopped}
+        return {"saw": model.saw, "ran": model.ran, "history": _read_history(returned[0]), "stopped": returned[1]}
 
     kinds = [f"[{written.replace(' ', ', ')}]" if written else "answer" for written in script]
     shown = f"loop(model, handle, {turns})  # the model: {', '.join(kinds)}{' for ever' if script[-1] else ''}"
-    return Case(name, shown, run, run(loop_solution))
+    return Case(name, shown, run, {"saw": saw, "ran": ran, "history": lines, "stopped": stopped})
 
 
-def _asked(trial: Any) -> int:
-    """How often the model was asked: at least so often, if it was without end."""
-    return len(trial.got["saw"]) if "saw" in trial.got else _MOST_TURNS + 1
+def _over(trial: Any) -> int:
+    """How often the model was asked too often; at least so often, if it was without end."""
+    asked = len(trial.got["saw"]) if "saw" in trial.got else _MOST_TURNS
+    return asked - len(trial.case.expected["saw"])
 
+
+def _in(trial: Any, *names: str) -> bool:
+    return trial.case.name in names
+
+
+_TWO = "asks 1; answers 1; asks 2; answers 2"
+_THREE = f"{_TWO}; asks 3; answers 3"
+_TWICE_TWO = "asks 1, 2; answers 1; answers 2; asks 3, 4; answers 3; answers 4"
 
 LOOP = Exercise(
     id="12-a",
@@ -195,54 +158,33 @@ LOOP = Exercise(
     stub=loop_stub,
     solution=loop_solution,
     cases=(
-        _loop_case("at_once", 3, ""),
-        _loop_case("one_call", 3, "read", ""),
-        _loop_case("endless", 3, "read"),
-        _loop_case("answers_last", 3, "read", "read", ""),
-        _loop_case("two_calls", 3, "read read"),
-        _loop_case("only_failures", 3, "bad"),
-        _loop_case("some_fail", 2, "read bad"),
-        _loop_case("one_turn", 1, "read read"),
-        _loop_case("no_turn", 0, "read"),
+        _loop_case("at_once", 3, ("",), "says done", "answered"),
+        _loop_case("one_call", 3, ("read", ""), "asks 1; answers 1; says done", "answered"),
+        _loop_case("endless", 3, ("read",), _THREE, "budget_exceeded"),
+        _loop_case("answers_last", 3, ("read", "read", ""), f"{_TWO}; says done", "answered"),
+        _loop_case("two_calls", 2, ("read read",), _TWICE_TWO, "budget_exceeded"),
+        _loop_case("all_fail", 3, ("bad",), _THREE, "budget_exceeded"),
+        _loop_case("some_fail", 2, ("read bad",), _TWICE_TWO, "budget_exceeded"),
+        _loop_case("one_turn", 1, ("read read",), "asks 1, 2; answers 1; answers 2", "budget_exceeded"),
+        _loop_case("no_turn", 0, ("read",), "", "budget_exceeded"),
     ),
     mistakes=(
-        Mistake(
-            "unbounded",
-            loop_unbounded,
-            lambda first, _: first.case.name == "endless" and _asked(first) > _MOST_TURNS,
-        ),
+        Mistake("unbounded", loop_unbounded, lambda first, _: _in(first, "endless") and _over(first) > 9),
         Mistake(
             "failures_uncounted",
-            loop_failures_uncounted,
-            lambda first, _: first.case.name in ("only_failures", "some_fail") and _asked(first) > 3,
+            loop_uncounted,
+            lambda first, _: _in(first, "all_fail", "some_fail") and _over(first) > 1,
         ),
-        Mistake("one_more", loop_one_more, lambda first, _: _asked(first) == len(first.case.expected["saw"]) + 1),
-        Mistake(
-            "last_unanswered",
-            loop_last_unanswered,
-            lambda first, _: (
-                _asked(first) == len(first.case.expected["saw"]) and first.got["history"][-1].startswith("asks")
-            ),
-        ),
-        Mistake(
-            "counts_calls",
-            loop_counts_calls,
-            lambda first, _: first.case.name == "two_calls" and _asked(first) < 3,
-        ),
+        Mistake("one_more", loop_one_more, lambda first, _: _over(first) == 1),
+        Mistake("last_unanswered", loop_last_unanswered, lambda first, _: first.got["history"][-1].startswith("asks")),
+        Mistake("counts_calls", loop_counts_calls, lambda first, _: _in(first, "two_calls") and _over(first) < 0),
         Mistake(
             "always_answered",
-            loop_always_answered,
-            lambda first, _: (first.got["stopped"], first.case.expected["stopped"]) == ("answered", "budget_exceeded"),
+            loop_answered,
+            lambda first, _: _in(first, "endless") and first.got["stopped"] == "answered",
         ),
         Mistake(
-            "last_answer_late",
-            loop_last_answer_late,
-            lambda first, _: first.case.name == "answers_last" and first.got["stopped"] == "budget_exceeded",
-        ),
-        Mistake(
-            "model_sees_nothing",
-            loop_model_sees_nothing,
-            lambda first, _: len(first.got["saw"]) > 1 and not any(first.got["saw"]),
+            "model_sees_nothing", loop_blind, lambda first, _: len(first.got["saw"]) > 1 and not any(first.got["saw"])
         ),
     ),
 )
@@ -255,61 +197,38 @@ def stuck_stub(turns): ...
 
 def stuck_solution(turns):
     def failing(turn):
-        return {
-            (call.name, json.dumps(call.arguments, sort_keys=True), result.error.code)
-            for call, result in turn
-            if not result.ok
-        }
+        failed = [(call, result.error.code) for call, result in turn if not result.ok]
+        return {(call.name, json.dumps(call.arguments, sort_keys=True), code) for call, code in failed}
 
     last = [failing(turn) for turn in turns[-3:]]
     return len(last) == 3 and bool(set.intersection(*last))
 
 
-def _common(turns, mark, failing=True):
-    """Whether one mark is found in each of the last three turns."""
-    last = [{mark(call, result) for call, result in turn if not (failing and result.ok)} for turn in turns[-3:]]
-    return len(last) == 3 and bool(set.intersection(*last))
+def _in_each(mark, of=3, failing=True):
+    """An answer that looks whether one mark is found in each of the last turns."""
+
+    def stuck(turns):
+        last = [{mark(call, result) for call, result in turn if not (failing and result.ok)} for turn in turns[-of:]]
+        return len(last) == of and bool(set.intersection(*last))
+
+    return stuck
 
 
-def _arguments(call):
-    return json.dumps(call.arguments, sort_keys=True)
+def _what(call, _=None):
+    return call.name, json.dumps(call.arguments, sort_keys=True)
 
 
 def _mark(call, result):
-    return call.name, _arguments(call), result.error.code
+    return *_what(call), result.error.code
 
 
-def stuck_by_id(turns):
-    return _common(turns, lambda call, result: call.call_id)
-
-
-def stuck_by_name(turns):
-    return _common(turns, lambda call, result: call.name)
-
-
-def stuck_by_code(turns):
-    return _common(turns, lambda call, result: result.error.code)
-
-
-def stuck_counts_successes(turns):
-    return _common(turns, lambda call, _: (call.name, _arguments(call)), failing=False)
-
-
-def stuck_by_message(turns):
-    return _common(turns, lambda call, result: (call.name, _arguments(call), result.error.message))
-
-
-def stuck_whatever_the_code(turns):
-    return _common(turns, lambda call, result: (call.name, _arguments(call)))
-
-
-def stuck_by_text(turns):
-    return _common(turns, lambda call, result: (call.name, str(call.arguments), result.error.code))
-
-
-def stuck_in_all(turns):
-    failing = [mark for turn in turns for mark in {_mark(*pair) for pair in turn if not pair[1].ok}]
-    return any(failing.count(mark) >= 3 for mark in failing)
+stuck_too_soon = _in_each(_mark, of=2)
+stuck_by_id = _in_each(lambda call, result: call.call_id)
+stuck_by_message = _in_each(lambda call, result: (*_what(call), result.error.message))
+stuck_counts_successes = _in_each(_what, failing=False)
+stuck_by_name = _in_each(lambda call, result: call.name)
+stuck_whatever_the_code = _in_each(_what)
+stuck_by_text = _in_each(lambda call, result: (call.name, str(call.arguments), result.error.code))
 
 
 def stuck_in_a_turn(turns):
@@ -317,14 +236,14 @@ def stuck_in_a_turn(turns):
     return any(failing.count(mark) >= 3 for mark in failing)
 
 
+def stuck_in_all(turns):
+    failing = [mark for turn in turns for mark in {_mark(*pair) for pair in turn if not pair[1].ok}]
+    return any(failing.count(mark) >= 3 for mark in failing)
+
+
 def stuck_whole_turns(turns):
     last = [[_mark(*pair) for pair in turn if not pair[1].ok] for turn in turns[-3:]]
     return len(last) == 3 and bool(last[0]) and last[0] == last[1] == last[2]
-
-
-def stuck_too_soon(turns):
-    last = [{_mark(*pair) for pair in turn if not pair[1].ok} for turn in turns[-2:]]
-    return len(last) == 2 and bool(set.intersection(*last))
 
 
 _TOOLS = {"lookup": "lookup_incident", "query": "query_data"}
@@ -340,7 +259,8 @@ def _pair(written: str, call_id: str) -> tuple[ToolCall, ToolResult]:
     answer = {"call_id": call_id, "tool_name": call.name, "tool_version": "1.0"}
     if code == "ok":
         return call, ToolResult(**answer, ok=True, data={"state": "open"})
-    error = ToolError(code=code, message=f"It did not work. The operator can look up call {call_id}.")
+    message = "There is no such thing." if code == "not_found" else f"The operator can look up call {call_id}."
+    error = ToolError(code=code, message=message)
     return call, ToolResult(**answer, ok=False, error=error)
 
 
@@ -352,14 +272,16 @@ def _stuck_case(name: str, expected: bool, *turns: str) -> Case:
         ids = (f"c-{number}" for number in range(1, 100))
         return answer([[_pair(one, next(ids)) for one in turn] for turn in written])
 
-    return Case(name, f"stuck([{', '.join(f'[{", ".join(turn)}]' for turn in written)}])", run, expected)
+    shown = ", ".join(f"[{', '.join(turn)}]" for turn in written)
+    return Case(name, f"stuck([{shown}])", run, expected)
 
 
-def _too_much(name: str) -> Callable[[Any, Any], bool]:
-    return lambda first, _: first.case.name == name and first.got is True
+def _said_so(name: str, answer: bool) -> Callable[[Any, Any], bool]:
+    return lambda first, _: first.case.name == name and first.got is answer
 
 
 _GONE, _OPEN, _SLOW = "lookup(id=INC-009) not_found", "lookup(id=INC-001) ok", "query(table=latency) timeout"
+_TABLE_FIRST, _TABLE_LAST = "query(table=a,columns=[b]) timeout", "query(columns=[b],table=a) timeout"
 
 STUCK = Exercise(
     id="12-b",
@@ -371,6 +293,7 @@ STUCK = Exercise(
         _stuck_case("nothing_yet", False),
         _stuck_case("twice", False, _GONE, _GONE),
         _stuck_case("three_times", True, _GONE, _GONE, _GONE),
+        _stuck_case("told_with_id", True, _SLOW, _SLOW, _SLOW),
         _stuck_case("works", False, _OPEN, _OPEN, _OPEN),
         _stuck_case("searches", False, _GONE, "lookup(id=INC-010) not_found", "lookup(id=INC-011) not_found"),
         _stuck_case("another_tool", False, _GONE, _GONE, "query(id=INC-009) not_found"),
@@ -380,45 +303,200 @@ STUCK = Exercise(
         _stuck_case("long_ago", False, _GONE, _GONE, _GONE, _OPEN),
         _stuck_case("beside_others", True, _GONE, f"{_OPEN} + {_GONE}", f"{_GONE} + {_SLOW}"),
         _stuck_case("after_others", True, _OPEN, _SLOW, _GONE, _GONE, _GONE),
-        _stuck_case(
-            "other_order",
-            True,
-            "query(table=latency,columns=[p50]) timeout",
-            "query(columns=[p50],table=latency) timeout",
-            "query(table=latency,columns=[p50]) timeout",
-        ),
+        _stuck_case("other_order", True, _TABLE_FIRST, _TABLE_LAST, _TABLE_FIRST),
     ),
     mistakes=(
-        Mistake("too_soon", stuck_too_soon, _too_much("twice")),
-        Mistake(
-            "by_message",
-            stuck_by_message,
-            lambda first, trials: (
-                first.case.name == "three_times"
-                and trials["beside_others"].got is False
-                and any("message" in code.co_names or "error" in code.co_names for code in ())
-            ),
-        ),
-        Mistake(
-            "by_id",
-            stuck_by_id,
-            lambda first, trials: first.case.name == "three_times" and first.got is False,
-        ),
-        Mistake("counts_successes", stuck_counts_successes, _too_much("works")),
-        Mistake("by_name", stuck_by_name, _too_much("searches")),
-        Mistake("by_code", stuck_by_code, _too_much("searches")),
-        Mistake("whatever_the_code", stuck_whatever_the_code, _too_much("other_code")),
-        Mistake("in_a_turn", stuck_in_a_turn, _too_much("in_one_turn")),
-        Mistake("in_all", stuck_in_all, _too_much("not_in_a_row")),
-        Mistake(
-            "whole_turns",
-            stuck_whole_turns,
-            lambda first, _: first.case.name == "beside_others" and first.got is False,
-        ),
-        Mistake(
-            "by_text",
-            stuck_by_text,
-            lambda first, _: first.case.name == "other_order" and first.got is False,
-        ),
+        Mistake("too_soon", stuck_too_soon, _said_so("twice", True)),
+        Mistake("by_id", stuck_by_id, _said_so("three_times", False)),
+        Mistake("by_message", stuck_by_message, _said_so("told_with_id", False)),
+        Mistake("counts_successes", stuck_counts_successes, _said_so("works", True)),
+        Mistake("by_name", stuck_by_name, _said_so("searches", True)),
+        Mistake("whatever_the_code", stuck_whatever_the_code, _said_so("other_code", True)),
+        Mistake("in_a_turn", stuck_in_a_turn, _said_so("in_one_turn", True)),
+        Mistake("in_all", stuck_in_all, _said_so("not_in_a_row", True)),
+        Mistake("whole_turns", stuck_whole_turns, _said_so("beside_others", False)),
+        Mistake("by_text", stuck_by_text, _said_so("other_order", False)),
     ),
 )
+
+# --- 12-c: save and resume ------------------------------------------------------------------------------------------
+
+
+def resume_stub(text, handle): ...
+
+
+def resume_solution(text, handle):
+    run = json.loads(text)
+    for one in run["turn"]:
+        if one["result"] is not None:
+            continue
+        if run["calls"] < run["limit"]:
+            run["calls"] += 1
+            one["result"] = handle(one["call"])
+        else:
+            one["result"] = {"ok": False, "code": "budget_exceeded"}
+    return json.dumps(run)
+
+
+def _resumes(again=lambda result: result is None, pays=lambda left: left > 0, cost=1, calls=None, keeps=True):
+    """The solution, with one thing done otherwise. `again` says whether a call with this result is answered."""
+
+    def resume(text, handle):
+        run = json.loads(text)
+        run["calls"] = run["calls"] if calls is None else calls
+        for one in run["turn"]:
+            if again(one["result"]) and pays(run["limit"] - run["calls"]):
+                run["calls"] += cost
+                one["result"] = handle(one["call"])
+            elif one["result"] is None and keeps:
+                one["result"] = {"ok": False, "code": "budget_exceeded"}
+        return json.dumps(run)
+
+    return resume
+
+
+resume_answers_again = _resumes(again=lambda result: True)
+resume_repeats_failures = _resumes(again=lambda result: not (result and result["ok"]))
+resume_refills = _resumes(calls=0)
+resume_counts_nothing = _resumes(cost=0)
+resume_pays_for_all = _resumes(pays=lambda left: True)
+resume_leaves_open = _resumes(keeps=False)
+
+
+def resume_new_ids(text, handle):
+    return resume_solution(text, lambda call: handle({**call, "call_id": uuid4().hex}))
+
+
+def resume_drops_the_rest(text, handle):
+    run = json.loads(resume_solution(text, handle))
+    return json.dumps({"turn": run["turn"], "limit": run["limit"], "calls": run["calls"]})
+
+
+def resume_no_text(text, handle):
+    return json.loads(resume_solution(text, handle))
+
+
+_GOAL = "Open a ticket for each incident."
+
+
+class _Desk:
+    """Carries out calls, and keeps a ledger: a write that comes again under its own call id is replayed."""
+
+    def __init__(self, done: list[str]):
+        self.handled: list[str] = []
+        self.ledger: dict[str, dict[str, Any]] = {}
+        self.known = {f"c-{number}" for number in range(1, 10)}
+        for call_id in done:
+            self._write(call_id)
+
+    def handle(self, call: Any) -> dict[str, Any]:
+        sent = call.model_dump() if isinstance(call, ToolCall) else call
+        call_id = sent["call_id"] if sent.get("call_id") in self.known else "another id"
+        self.handled.append(call_id)
+        if sent["name"] == "lookup_incident":
+            return {"ok": True, "data": sent["arguments"]["incident_id"]}
+        return self.ledger[call_id] if call_id in self.known & self.ledger.keys() else self._write(call_id)
+
+    def _write(self, call_id: str) -> dict[str, Any]:
+        number = len(self.ledger) + 1
+        name = call_id if call_id in self.known else f"{call_id} ({number})"
+        self.ledger[name] = {"ok": True, "data": f"T-{number}"}
+        return self.ledger[name]
+
+
+# How a call stands in the text: done, failed, or open. What is "lost" is open as well, and its ticket was made.
+_SAVED = {"done": {"ok": True, "data": "before"}, "failed": {"ok": False, "code": "rule_violated"}}
+_NAMES = {"read": "lookup_incident", "write": "create_ticket"}
+
+
+def _saved(used: int, limit: int, turn: str) -> str:
+    """A run as text, its turn written as "write:lost read:open"."""
+    entries = []
+    for number, written in enumerate(turn.split(), 1):
+        kind, state = written.split(":")
+        call = {"call_id": f"c-{number}", "name": _NAMES[kind], "arguments": {"incident_id": f"INC-00{number}"}}
+        entries.append({"call": call, "result": _SAVED.get(state)})
+    return json.dumps({"goal": _GOAL, "limit": limit, "calls": used, "turn": entries})
+
+
+def _read_run(text: Any) -> dict[str, Any]:
+    """What a learner's text says of the run; or of what type it is, where it is no text."""
+    if not isinstance(text, str):
+        return {"returned": type(text).__name__}
+    try:
+        run = json.loads(text)
+        answers = [_said(one["result"]) for one in run["turn"]]
+        used = f"{run['calls']} of {run['limit']}"
+        return {"used": used, "answers": answers, "goal": "kept" if run.get("goal") == _GOAL else "lost"}
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return {"returned": text}
+
+
+def _said(result: Any) -> Any:
+    return "open" if result is None else result["data"] if result["ok"] else result["code"]
+
+
+def _resume_case(
+    name: str, used: int, limit: int, turn: str, *answers: str, after: int, tickets: str = "", again: bool = False
+) -> Case:
+    """One saved run, taken up. Seen: which calls were handled, the tickets there are, and what the new text says."""
+    states = [written.split(":")[1] for written in turn.split()]
+    ids = [f"c-{number}" for number in range(1, len(states) + 1)]
+
+    def run(answer: Callable[..., Any]) -> dict[str, Any]:
+        desk = _Desk([call_id for call_id, state in zip(ids, states, strict=True) if state == "lost"])
+        text = answer(_saved(used, limit, turn), desk.handle)
+        if again and isinstance(text, str):
+            text = answer(text, desk.handle)
+        return {"handled": desk.handled, "tickets": list(desk.ledger), **_read_run(text)}
+
+    handled = [call_id for call_id, said in zip(ids, answers, strict=True) if said.startswith(("T-", "INC-"))]
+    seen = {"handled": handled, "tickets": tickets.split(), "used": f"{after} of {limit}", "answers": list(answers)}
+    form = "resume(resume(text, handle), handle)" if again else "resume(text, handle)"
+    told = ", ".join(f"{call_id} {state}" for call_id, state in zip(ids, states, strict=True))
+    return Case(name, f"{form}  # {used} of {limit} used; {told}", run, {**seen, "goal": "kept"})
+
+
+def _handled(name: str, *ids: str) -> Callable[[Any, Any], bool]:
+    return lambda first, _: first.case.name == name and first.got["handled"] == list(ids)
+
+
+def _refilled(first: Any, _: Any) -> bool:
+    """Whether there is more to spend than was left: less is used than before, or the limit is another."""
+    (used, limit), (after, right) = (map(int, seen["used"].split(" of ")) for seen in (first.got, first.case.expected))
+    return limit > right or used < min(3, after)
+
+
+_OVER = "budget_exceeded"
+
+RESUME = Exercise(
+    id="12-c",
+    name="resume",
+    minutes=15,
+    stub=resume_stub,
+    solution=resume_solution,
+    cases=(
+        _resume_case(
+            "lost", 3, 9, "read:done write:lost write:open", "before", "T-1", "T-2", after=5, tickets="c-2 c-3"
+        ),
+        _resume_case("all_open", 3, 9, "read:open write:open", "INC-001", "T-1", after=5, tickets="c-2"),
+        _resume_case("failed", 3, 9, "write:failed read:open", "rule_violated", "INC-002", after=4),
+        _resume_case("all_answered", 3, 9, "read:done write:done", "before", "before", after=3),
+        _resume_case("one_left", 8, 9, "write:open write:open read:open", "T-1", _OVER, _OVER, after=9, tickets="c-1"),
+        _resume_case("none_left", 9, 9, "read:done read:open", "before", _OVER, after=9),
+        _resume_case("twice", 3, 9, "write:lost read:open", "T-1", "INC-002", after=5, tickets="c-1", again=True),
+    ),
+    mistakes=(
+        Mistake("no_text", resume_no_text, lambda first, _: first.got["returned"] == "dict"),
+        Mistake("new_ids", resume_new_ids, lambda first, _: "another id" in first.got["handled"]),
+        Mistake("answers_again", resume_answers_again, _handled("lost", "c-1", "c-2", "c-3")),
+        Mistake("refills", resume_refills, _refilled),
+        Mistake("counts_nothing", resume_counts_nothing, lambda first, _: first.got["used"] == "3 of 9"),
+        Mistake("drops_the_rest", resume_drops_the_rest, lambda first, _: first.got["goal"] == "lost"),
+        Mistake("repeats_failures", resume_repeats_failures, _handled("failed", "c-1", "c-2")),
+        Mistake("leaves_open", resume_leaves_open, lambda first, _: "open" in first.got["answers"]),
+        Mistake("pays_for_all", resume_pays_for_all, _handled("one_left", "c-1", "c-2", "c-3")),
+    ),
+)
+
+EXERCISES = (LOOP, STUCK, RESUME)
