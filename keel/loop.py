@@ -7,10 +7,13 @@ read that was under way is read again.
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -156,9 +159,9 @@ class Agent:
         if run.turn:
             self._answer_calls(run, context)
         elif (exhausted := self._exhausted(run, context)) is not None:
-            _stop(run, Stop.BUDGET_EXCEEDED, exhausted)
+            _change(run, stopped=Stop.BUDGET_EXCEEDED, why=exhausted)
         elif self.cancel.is_set():
-            _stop(run, Stop.CANCELLED, "the caller gave up")
+            _change(run, stopped=Stop.CANCELLED, why="the caller gave up")
         else:
             self._ask_model(run, context, history)
 
@@ -168,14 +171,14 @@ class Agent:
         try:
             turn = self.model.complete(history.of(run.messages), self.harness.registry.schemas(context.principal))
         except ModelFailure as failure:
-            _stop(run, Stop.MODEL_FAILED, printable(str(failure)))
+            _change(run, stopped=Stop.MODEL_FAILED, why=printable(str(failure)))
             return
         # The ids are minted before anything runs, and are kept: they are what a resumed call is known by.
         pending = [self._read(request, context) for request in turn.requests]
         now: dict[str, Any] = {"turn": pending, "refused": 0, "tokens": run.tokens + turn.tokens}
         if not pending:
             now |= {"answer": printable(turn.text), "stopped": Stop.ANSWERED, "why": "the model proposed no more calls"}
-        _change(run, messages=[*run.messages, assistant_message(turn)], **now)
+        _change(run, assistant_message(turn), **now)
 
     def _read(self, request: ToolRequest, context: ExecutionContext) -> Pending:
         read = self.harness.read(request, context)
@@ -197,7 +200,7 @@ class Agent:
             self._retry(run, at, context)
         asked = [one.call.name for one in run.turn if _waits(one)]
         if asked:
-            _stop(run, Stop.APPROVAL_PENDING, f"a person has to agree: {', '.join(asked)}")
+            _change(run, stopped=Stop.APPROVAL_PENDING, why=f"a person has to agree: {', '.join(asked)}")
         else:
             self._hand_back(run)
 
@@ -221,13 +224,13 @@ class Agent:
     def _retry(self, run: Run, at: int, context: ExecutionContext) -> None:
         """Repeat a call as the table and the tool allow: a read, a few times, and within the budget."""
         for _ in range(self.budget.retries):
-            call, error = run.turn[at].call, run.turn[at].result.error
-            wanted = error is not None and next_step(error).action is Action.RETRY and self.harness.reads(call)
+            one, error = run.turn[at].call, run.turn[at].result.error
+            wanted = error is not None and next_step(error).action is Action.RETRY and self.harness.reads(one)
             if not wanted or self.cancel.is_set() or _passed(context.deadline) or not self._affordable(run, 1):
                 return
             _change(run, calls=run.calls + 1)
             self.keep(run)
-            _settle(run, {at: self.harness.execute(call, context)})
+            _settle(run, {at: self.harness.execute(one, context)})
 
     def _hand_back(self, run: Run) -> None:
         """All answers at once, in call order. What fails again in the same words does not stop by itself."""
@@ -240,7 +243,7 @@ class Agent:
                 why = f"{name} failed {failures[key]} times in a row with the same arguments"
                 now |= {"stopped": Stop.STUCK, "why": why}
         answers = [to_message(one.request, capped(one.result, MESSAGE_BYTES)) for one in run.turn]
-        _change(run, messages=[*run.messages, *answers], **now)
+        _change(run, *answers, **now)
 
     def _affordable(self, run: Run, wanted: int) -> int:
         calls = self.budget.calls
@@ -269,13 +272,9 @@ _USED_UP = "The calls of this run are used up. Nothing ran."
 _NO_FAILURE = (None, ErrorCode.BUDGET_EXCEEDED, ErrorCode.CANCELLED)  # what says nothing of the call itself
 
 
-def _change(run: Run, **now: Any) -> None:
-    """Change all of it or nothing: an interrupt comes before this one update or after it, and not in between."""
-    vars(run).update(now)
-
-
-def _stop(run: Run, stop: Stop, why: str) -> None:
-    _change(run, stopped=stop, why=why)
+def _change(run: Run, *said: dict[str, Any], **now: Any) -> None:
+    """Add messages and set fields, all or nothing: no interrupt comes in between, where no line of Python runs."""
+    deque(map(operator.call, (partial(run.messages.extend, said), partial(vars(run).update, now))), maxlen=0)
 
 
 def _settle(run: Run, results: dict[int, ToolResult]) -> None:

@@ -23,6 +23,7 @@ _WHERE = {
     "lines": ("finished", "first_done_first", "line", "naive"),
     "plots": ("Bar", "Crash", "Picture", "crash_picture", "timeline_picture"),
     "prompts": ("predict", "quiz"),
+    "run_view": ("run_picture",),
     "strip": ("stage_strip",),
     "world": (
         *("World", "Wrong", "add_files", "approver", "bodies", "confined_files", "course_registry", "everything"),

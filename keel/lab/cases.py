@@ -6,11 +6,14 @@ import os
 import threading
 from typing import Any
 
+from keel.adapters import ModelFailure
 from keel.contracts import ToolFailure, ToolRequest
+from keel.loop import Run
+from keel.models import ScriptedModel
 
 from .gauntlet import Trial, as_principal, case, data_of, message_of
-from .recordings import recording
-from .world import World, Wrong, approver
+from .recordings import proposal_turn, recording
+from .world import World, Wrong, approver, everything
 
 SECRET = "dsn=postgres://desk:not-for-models@db"
 TICKET = {"title": "login returns 502", "incident_id": "INC-001"}
@@ -409,6 +412,58 @@ def path_pipe(trial: Trial) -> None:
         pipe.mkdir()
     trial.world.faults["read_file"] = _hangs_at(trial.world, "pipe")
     _read(trial, "not_a_file", "pipe")
+
+
+# 12: whole runs
+
+
+@case("12")
+def never_stops(trial: Trial) -> None:
+    look_up = proposal_turn("lookup_incident", {"incident_id": "INC-001"})
+    _stops(trial, "budget_exceeded", _Endless(trial.world, look_up))
+
+
+@case("12")
+def same_failure(trial: Trial) -> None:
+    wrong = proposal_turn("lookup_incidents", {"incident_id": "INC-001"})
+    _stops(trial, "stuck", _Endless(trial.world, wrong))
+
+
+@case("12", tickets=1)
+def pause_and_resume(trial: Trial) -> None:
+    context = everything()
+    script = [proposal_turn("create_ticket", TICKET), recording("answer"), recording("answer")]
+    run = _stops(trial, "approval_pending", ScriptedModel(script), context)
+    _tickets(trial, 0)
+    _approve(trial)
+    for _ in range(2):  # the second time as after a crash, from the same text
+        taken_up = Run.model_validate_json(run.model_dump_json())
+        trial.subject.agent(ScriptedModel([recording("answer")])).resume(taken_up, context)
+    _tickets(trial, 1)
+    trial.require(taken_up.stopped == "answered", "answered", str(taken_up.stopped))
+
+
+class _Endless:
+    """A model that proposes the same for ever. After sixty turns it is plain that nobody will stop it."""
+
+    def __init__(self, world: World, turn: Any):
+        self.world, self.turn, self.turns = world, turn, 0
+
+    def complete(self, messages: list[Any], tools: Any = ()) -> Any:
+        self.turns += 1
+        if self.turns > 60:
+            self.world.hang()
+            raise ModelFailure("the case is over")  # or a loop without an end would go on behind our back
+        return self.turn
+
+
+def _stops(trial: Trial, reason: str, model: Any, context: Any = None) -> Any:
+    trial.expected = reason
+    trial.require(trial.subject.agent is not None, reason, "no loop at all")
+    run = trial.subject.agent(model).run("What is wrong?", context or everything())
+    trial.got = str(getattr(run, "stopped", None) or "answered")
+    trial.require(trial.got == reason, reason, trial.got)
+    return run
 
 
 def _approve(trial: Trial) -> None:

@@ -43,7 +43,8 @@ class Subject:
 
     `execute_many(requests, context)` answers a whole turn, in its order. `restart(died)` gives
     another process on the same files and the same world: after the first one has died, or beside it.
-    `desk` is where a person is asked.
+    `desk` is where a person is asked. `agent(model)` gives something with `run(goal, context)` and
+    `resume(run, context)`.
     """
 
     handle: Callable[[ToolRequest, ExecutionContext], Any]
@@ -52,6 +53,7 @@ class Subject:
     execute_many: Callable[[list[ToolRequest], ExecutionContext], list[Any]] | None = None
     restart: Callable[[bool], Subject] | None = None
     desk: ApprovalDesk | None = None
+    agent: Callable[[Any], Any] | None = None
     lacks: frozenset[str] = frozenset()
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from keel import authorization, idempotency, output, recovery, rules, validation, workers
-from keel.adapters import read_stream, to_call, to_message
+from keel.adapters import assistant_message, read_stream, to_call, to_message
 from keel.approval import ApprovalDesk, require_approval
 from keel.contracts import ErrorCode, ExecutionContext, ToolCall, ToolFailure, ToolRequest, ToolResult
 from keel.harness import Harness, answer, replay
 from keel.idempotency import Entry, Ledger, MemoryLedger, SqliteLedger
+from keel.loop import Agent
+from keel.models import Model
 from keel.registry import Tool, bind
 from keel.turns import Place, run_turn
 from keel.workers import Pool
@@ -44,7 +47,32 @@ def naive(world: World) -> Subject:
         read=joined,
         execute_many=first_done_first(handle, world),
         restart=lambda died: naive(world),
+        agent=lambda model: HandLoop(model, handle),
     )
+
+
+class HandLoop:
+    """The loop of chapter 02: it ends when the model asks for nothing more, and to go on is to begin again."""
+
+    def __init__(self, model: Model, handle: Handle):
+        self.model, self.handle = model, handle
+
+    def run(self, goal: str, context: ExecutionContext) -> str:
+        """Let the model work, and give its last words."""
+        history: list[dict[str, Any]] = [{"role": "user", "content": goal}]
+        while (turn := self.model.complete(history)).requests:
+            history.append(assistant_message(turn))
+            for request in turn.requests:
+                answered = self.handle(request, context)
+                content = (
+                    answered.model_dump_json() if isinstance(answered, ToolResult) else json.dumps(_plain(answered))
+                )
+                history.append({"role": "tool", "tool_call_id": request.provider_id, "content": content})
+        return turn.text
+
+    def resume(self, run: Any, context: ExecutionContext) -> str:
+        """There is nothing that could be taken up."""
+        return self.run("", context)
 
 
 def first_done_first(handle: Handle, world: World) -> Callable[[list[ToolRequest], ExecutionContext], list[Any]]:
@@ -112,7 +140,8 @@ def finished(world: World) -> Subject:
         return finished(world)
 
     lacks = frozenset(CHAPTERS) - BUILT
-    return Subject(harness.handle, message, whole, harness.execute_many, restart, desk, lacks)
+    agent = partial(Agent, harness=harness)
+    return Subject(harness.handle, message, whole, harness.execute_many, restart, desk, agent, lacks)
 
 
 def whole(chunks: list[Any]) -> list[ToolRequest]:
@@ -151,7 +180,13 @@ class _Line:
         self.pool = Pool()
 
     def subject(self) -> Subject:
-        return Subject(self.handle, self.message, self.read_stream, self.execute_many(), self.restart, self.desk)
+        parts = (self.handle, self.message, self.read_stream, self.execute_many(), self.restart, self.desk)
+        return Subject(*parts, agent=self.agent)
+
+    def agent(self, model: Model) -> Agent | HandLoop:
+        if not self.built("12"):
+            return HandLoop(model, self.handle)
+        return Agent(model, Harness(self.registry, ledger=self.ledger, approvals=self.desk, mint=self.mint))
 
     def restart(self, died: bool) -> Subject:
         if died and isinstance(self.ledger, SqliteLedger):

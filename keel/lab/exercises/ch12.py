@@ -170,11 +170,7 @@ LOOP = Exercise(
     ),
     mistakes=(
         Mistake("unbounded", loop_unbounded, lambda first, _: _in(first, "endless") and _over(first) > 9),
-        Mistake(
-            "failures_uncounted",
-            loop_uncounted,
-            lambda first, _: _in(first, "all_fail", "some_fail") and _over(first) > 1,
-        ),
+        Mistake("failures_uncounted", loop_uncounted, lambda first, _: "fail" in first.case.name and _over(first) > 1),
         Mistake("one_more", loop_one_more, lambda first, _: _over(first) == 1),
         Mistake("last_unanswered", loop_last_unanswered, lambda first, _: first.got["history"][-1].startswith("asks")),
         Mistake("counts_calls", loop_counts_calls, lambda first, _: _in(first, "two_calls") and _over(first) < 0),
@@ -295,8 +291,8 @@ STUCK = Exercise(
         _stuck_case("three_times", True, _GONE, _GONE, _GONE),
         _stuck_case("told_with_id", True, _SLOW, _SLOW, _SLOW),
         _stuck_case("works", False, _OPEN, _OPEN, _OPEN),
-        _stuck_case("searches", False, _GONE, "lookup(id=INC-010) not_found", "lookup(id=INC-011) not_found"),
         _stuck_case("another_tool", False, _GONE, _GONE, "query(id=INC-009) not_found"),
+        _stuck_case("searches", False, _GONE, "lookup(id=INC-010) not_found", "lookup(id=INC-011) not_found"),
         _stuck_case("other_code", False, _SLOW, _SLOW, "query(table=latency) tool_failed"),
         _stuck_case("in_one_turn", False, f"{_GONE} + {_GONE} + {_GONE}", _OPEN, _OPEN),
         _stuck_case("not_in_a_row", False, _GONE, _GONE, _OPEN, _GONE),
