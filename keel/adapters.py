@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from .contracts import NAME_LENGTH, NAME_PATTERN, ErrorCode, Frozen, ToolCall, ToolFailure, ToolRequest, ToolResult
 
@@ -43,7 +43,7 @@ class ModelTurn(Frozen):
     text: str = ""
     requests: tuple[ToolRequest, ...] = ()
     finish_reason: str | None = None
-    tokens: int = 0
+    tokens: int = Field(default=0, ge=0)
 
     @field_validator("requests")
     @classmethod
