@@ -71,13 +71,13 @@ class Action(NamedTuple):
 def name_action(
     ledger: Ledger | None, tool: Tool, values: dict[str, Any], context: ExecutionContext, call: ToolCall
 ) -> Action | None:
-    """Under which key this write runs, and the digest of its arguments. None for a read.
+    """Under which key this call runs, and the digest of its arguments. None for a read that nobody need agree to.
 
     The key is the tool's business key, else run id and call id; scoped by tool and principal,
     unless the tool's action is shared. It is what `context.idempotency_key` hands to the body.
     Raises ToolFailure `internal_error` if the key function broke or gave no text.
     """
-    if tool.read_only or ledger is None:
+    if ledger is None or (tool.read_only and not tool.needs_approval):
         return None
     own = None if tool.idempotency_key is None else ask(tool.idempotency_key, values, context)
     if own is not None and not (isinstance(own, str) and own and printable(own) == own):
@@ -118,6 +118,7 @@ def claim(
     the values since they were named, for a person has agreed to others.
     """
     if tool.read_only:
+        _use_for_read(ledger, using)
         return None
     if ledger is None:
         raise ToolFailure(
@@ -137,6 +138,15 @@ def claim(
         return now
     _judged(now, action)
     raise _in_progress(action)  # settled between our look and our claim: the next try gets it
+
+
+def _use_for_read(ledger: Ledger | None, using: Callable[[Questions], None] | None) -> None:
+    """A read claims nothing: what a person agreed to is used up by itself."""
+    if using is not None:
+        try:
+            ledger.transact(using, lasting=True)
+        except LedgerUnavailable as error:
+            raise unavailable(error) from error
 
 
 def _judged(found: Entry | None, action: Action) -> Entry | None:

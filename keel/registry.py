@@ -254,8 +254,6 @@ def _check(tool: Tool) -> None:
         refuse("a body answers once: return a list in the place of yielding")
     if not tool.read_only and not tool.permission:
         refuse("a write needs a permission; say permission=… or read_only=True")
-    if tool.read_only and tool.needs_approval:
-        refuse("nobody is asked about a read; leave needs_approval out")
     if not tool.needs_approval and (tool.four_eyes or tool.approver_permission):
         refuse("four_eyes and approver_permission are for tools that need approval")
     if tool.read_only and tool.destructive:

@@ -1,6 +1,11 @@
 """The tests of the harness draw the same examples on every run: a red test stays red until it is mended."""
 
+import signal
+
 from hypothesis import HealthCheck, settings
+
+# A shell that starts a program in the background has it ignore Ctrl-C, and so would the tests about Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "keel",

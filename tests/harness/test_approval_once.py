@@ -197,3 +197,22 @@ def test_a_rule_that_changes_what_a_person_agreed_to_runs_nothing():
     desk.approve(desk.pending()[0].id, Principal(id="carla", permissions=["approvals:decide"]))
     assert harness.execute(call, AMIRA).error.code == "internal_error"
     assert made == []
+
+
+def test_a_read_that_needs_a_yes_runs_once_for_each():
+    seen = []
+
+    def peek(n: int) -> int:
+        seen.append(n)
+        return n
+
+    registry, ledger = ToolRegistry(), MemoryLedger()
+    registry.tool(peek, read_only=True, needs_approval=True)
+    desk = ApprovalDesk(ledger)
+    harness = Harness(registry, ledger=ledger, approvals=desk)
+    call = ToolCall(call_id="c-1", name="peek", arguments={"n": 1})
+    assert harness.execute(call, AMIRA).error.code == "approval_required"
+    desk.approve(desk.pending()[0].id, Principal(id="carla", permissions=["approvals:decide"]))
+    assert harness.execute(call, AMIRA).data == 1
+    assert harness.execute(call, AMIRA).error.code == "approval_required"
+    assert seen == [1] and not list(ledger.entries())

@@ -67,7 +67,6 @@ def test_a_read_that_destroys():
 
 
 def test_an_approval_that_nobody_would_be_asked_for():
-    refused(needs_approval=True, match="read")
     write = {"read_only": False, "permission": "desk:write", "needs_approval": False}
     refused(four_eyes=True, match="four_eyes", **write)
     refused(approver_permission="desk:approve", match="approver_permission", **write)
