@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.browser
 NAMES = [path.relative_to(ROOT / "notebooks").as_posix() for path in chapter_paths()]
 # A chapter with the board or the strip in it calls these.
 STRIP, BOARD = "stage_strip(", "gauntlet_board("
+# Each has a widget that no earlier chapter has.
+BY_NIGHT = ("00", "01", "03", "07b", "10", "12")
 QUESTION = re.compile(r"\b(predict|quiz)\(\"")
 FENCE = re.compile(r"(?m)^```mermaid$")
 WIDGETS = ".jp-OutputArea-output > .jupyter-widgets"
@@ -141,6 +144,8 @@ def test_a_picture_of_the_whole_chapter(ran, shot):
 
 
 def test_after_a_reload_in_the_dark_and_run_all_everything_is_there_again(ran, shot):
+    if os.environ.get("CI") and not ran.slug.startswith(BY_NIGHT):
+        pytest.skip("in CI half a minute for each chapter is too much: those with a widget of their own are looked at")
     put_on(ran.page, "dark")
     widgets = ran.panel.locator(WIDGETS).count()
     ran.reload().run_all()
