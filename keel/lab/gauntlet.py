@@ -215,7 +215,7 @@ def run_gauntlet(make: Make, cases: Iterable[Case] | None = None) -> list[Outcom
     left behind and judged. Raises nothing that a subject could cause.
     """
 
-    import_module("keel.lab.cases")  # where they register themselves
+    import_module("keel.lab.cases_effects")  # they register themselves; this one stands on the other
     chosen = list(CASES.values() if cases is None else cases)
     return [_judge(make, one) for one in sorted(chosen, key=lambda one: position(one.chapter))]
 

@@ -19,11 +19,6 @@ CAREFUL = {"read_only": False, "permission": "desk:write", "timeout_s": None}
 TTL, STANDS = 60.0, 600.0
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, tmp_path):
-    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
-
-
 class Clock:
     """Seconds since 1970, as the test says."""
 

@@ -3,16 +3,11 @@
 import pytest
 
 from keel import ExecutionContext, Principal
-from keel.idempotency import LedgerUnavailable, MemoryLedger, SqliteLedger
+from keel.idempotency import LedgerUnavailable
 
 from .kit import AMIRA, STRANGER, label
 from .test_approval import OLGA, STANDS, TTL, FileOffice, Office
 from .test_workers import raising
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, tmp_path):
-    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
 
 
 def test_an_approval_can_be_used_until_its_time_is_over_and_not_at_it(ledger):

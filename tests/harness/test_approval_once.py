@@ -16,11 +16,6 @@ from .test_workers import only, raising
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork and no SIGKILL")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, tmp_path):
-    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
-
-
 def looking_together(kind):
     """A ledger on which two threads must both have looked at the desk before either claims."""
 

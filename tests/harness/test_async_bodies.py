@@ -13,25 +13,13 @@ from contextvars import ContextVar
 import pytest
 
 from keel import Harness, ToolCall, ToolFailure, ToolRegistry, workers
-from keel.idempotency import MemoryLedger, SqliteLedger, State
+from keel.idempotency import State
 from keel.settling import NotHappened
 
 from .kit import AMIRA, code, label, registry_of
 from .test_workers import FROM_INSIDE, SOON, WRITE, Trap, ask, only, until
 
 WHO = ContextVar("who", default="nobody")
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, tmp_path):
-    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
-
-
-@pytest.fixture
-def gate():
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 async def quick() -> int:

@@ -1,7 +1,6 @@
 """Once: one action, one effect, whatever is lost and however often it is asked for again."""
 
 import json
-import threading
 from typing import Any
 
 import pytest
@@ -16,19 +15,6 @@ from .kit import AMIRA, STRANGER, code, label, registry_of
 from .test_workers import WRITE, ask, hanging, only, raising, until
 
 BO = ExecutionContext(principal=Principal(id="bo", permissions=["desk:write"]))
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, tmp_path):
-    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
-
-
-@pytest.fixture
-def gate():
-    """What a hanging body waits for. It opens at the latest when the test is over."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def writing(ledger, end=None, **options):

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keel import CannotTell, Happened, Harness, MemoryLedger, NotHappened, SqliteLedger, ToolFailure, ToolRegistry
+from keel import CannotTell, Happened, Harness, NotHappened, SqliteLedger, ToolFailure, ToolRegistry
 from keel.ledger import State
 
 from .kit import AMIRA, call, code
@@ -50,11 +50,6 @@ class Desk:
         (settled,) = self.harness.reconcile()
         assert self.entry().state is settled.after
         return settled
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, tmp_path):
-    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
 
 
 @pytest.fixture

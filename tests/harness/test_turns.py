@@ -8,24 +8,12 @@ import time
 import pytest
 
 from keel import Harness, ToolCall, ToolFailure, ToolRegistry, ToolRequest
-from keel.idempotency import MemoryLedger, SqliteLedger, State
+from keel.idempotency import MemoryLedger, State
 from keel.turns import WIDTH, Place, run_turn
 from keel.workers import Pool
 
 from .kit import AMIRA, code
 from .test_workers import SOON, WRITE, interrupt_caller, until
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, tmp_path):
-    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
-
-
-@pytest.fixture
-def gate():
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def read(function, registry, **options):

@@ -14,26 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from keel import Harness, ToolCall, ToolFailure, ToolRegistry, workers
-from keel.idempotency import MemoryLedger, SqliteLedger, State
+from keel.idempotency import MemoryLedger, State
 
 from .kit import AMIRA, code, label, registry_of
 
 WRITE = {"read_only": False, "permission": "desk:write", "needs_approval": False}
 SOON = 0.05  # the timeout of what is to be left behind
 BLINK = 1e-9
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request, tmp_path):
-    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.db")
-
-
-@pytest.fixture
-def gate():
-    """What a hanging body waits for. It opens at the latest when the test is over."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def ask(harness, name="tool", context=AMIRA, call_id="c-1", **arguments):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-import keel.lab.cases  # noqa: F401  the cases register themselves
+import keel.lab.cases_effects  # noqa: F401  the cases register themselves, the others with them
 from keel import Harness, ToolFailure, ToolResult
 from keel.harness import answer
 from keel.lab.catalogue import words_under
