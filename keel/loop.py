@@ -138,7 +138,7 @@ class Agent:
         others, and what was done might be done again.
         """
         if context.run_id != run.run_id:
-            raise ValueError("take a run up with a context of its own run_id")
+            raise ValueError("this run began under another run_id: resume it with a context that has the same one")
         if run.principal not in (None, context.principal.id):
             raise ValueError("take a run up for the principal whose it is")
         if run.stopped is Stop.ANSWERED:

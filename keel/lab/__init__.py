@@ -20,7 +20,7 @@ _WHERE = {
     "live_cells": ("live",),
     "recordings": ("proposal_turn", "proposals_turn", "recording"),
     "killed": ("FileDesk", "ask_desk", "desk_harness", "entry_of", "killed_write", "running_write"),
-    "lines": ("finished", "first_done_first", "line", "naive"),
+    "lines": ("HandLoop", "finished", "first_done_first", "line", "naive"),
     "plots": ("Bar", "Crash", "Picture", "crash_picture", "timeline_picture"),
     "prompts": ("predict", "quiz"),
     "run_view": ("run_picture",),

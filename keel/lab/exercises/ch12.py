@@ -10,6 +10,7 @@ from uuid import uuid4
 from keel import adapters
 from keel.contracts import ToolCall, ToolError, ToolRequest, ToolResult
 from keel.lab.exercises.model import Case, Exercise, Mistake
+from keel.lab.exercises.saved_runs import SavedDesk, read_run, saved
 
 # --- 12-a: a turn budget --------------------------------------------------------------------------------------------
 
@@ -237,6 +238,11 @@ def stuck_in_all(turns):
     return any(failing.count(mark) >= 3 for mark in failing)
 
 
+def stuck_first_only(turns):
+    last = [[_mark(*pair) for pair in turn if not pair[1].ok][:1] for turn in turns[-3:]]
+    return len(last) == 3 and bool(last[0]) and last[0] == last[1] == last[2]
+
+
 def stuck_whole_turns(turns):
     last = [[_mark(*pair) for pair in turn if not pair[1].ok] for turn in turns[-3:]]
     return len(last) == 3 and bool(last[0]) and last[0] == last[1] == last[2]
@@ -277,6 +283,7 @@ def _said_so(name: str, answer: bool) -> Callable[[Any, Any], bool]:
 
 
 _GONE, _OPEN, _SLOW = "lookup(id=INC-009) not_found", "lookup(id=INC-001) ok", "query(table=latency) timeout"
+_ONE_MORE, _ANOTHER = "lookup(id=INC-010) not_found", "lookup(id=INC-011) not_found"
 _TABLE_FIRST, _TABLE_LAST = "query(table=a,columns=[b]) timeout", "query(columns=[b],table=a) timeout"
 
 STUCK = Exercise(
@@ -292,12 +299,13 @@ STUCK = Exercise(
         _stuck_case("told_with_id", True, _SLOW, _SLOW, _SLOW),
         _stuck_case("works", False, _OPEN, _OPEN, _OPEN),
         _stuck_case("another_tool", False, _GONE, _GONE, "query(id=INC-009) not_found"),
-        _stuck_case("searches", False, _GONE, "lookup(id=INC-010) not_found", "lookup(id=INC-011) not_found"),
+        _stuck_case("searches", False, _GONE, _ONE_MORE, _ANOTHER),
         _stuck_case("other_code", False, _SLOW, _SLOW, "query(table=latency) tool_failed"),
         _stuck_case("in_one_turn", False, f"{_GONE} + {_GONE} + {_GONE}", _OPEN, _OPEN),
         _stuck_case("not_in_a_row", False, _GONE, _GONE, _OPEN, _GONE),
         _stuck_case("long_ago", False, _GONE, _GONE, _GONE, _OPEN),
         _stuck_case("beside_others", True, _GONE, f"{_OPEN} + {_GONE}", f"{_GONE} + {_SLOW}"),
+        _stuck_case("second_of_two", True, f"{_ONE_MORE} + {_GONE}", f"{_ANOTHER} + {_GONE}", _GONE),
         _stuck_case("after_others", True, _OPEN, _SLOW, _GONE, _GONE, _GONE),
         _stuck_case("other_order", True, _TABLE_FIRST, _TABLE_LAST, _TABLE_FIRST),
     ),
@@ -311,6 +319,7 @@ STUCK = Exercise(
         Mistake("in_a_turn", stuck_in_a_turn, _said_so("in_one_turn", True)),
         Mistake("in_all", stuck_in_all, _said_so("not_in_a_row", True)),
         Mistake("whole_turns", stuck_whole_turns, _said_so("beside_others", False)),
+        Mistake("first_only", stuck_first_only, _said_so("second_of_two", False)),
         Mistake("by_text", stuck_by_text, _said_so("other_order", False)),
     ),
 )
@@ -359,6 +368,17 @@ resume_pays_for_all = _resumes(pays=lambda left: True)
 resume_leaves_open = _resumes(keeps=False)
 
 
+def resume_counts_successes(text, handle):
+    run = json.loads(text)
+    for one in run["turn"]:
+        if one["result"] is None and run["calls"] < run["limit"]:
+            one["result"] = handle(one["call"])
+            run["calls"] += one["result"]["ok"]
+        elif one["result"] is None:
+            one["result"] = {"ok": False, "code": "budget_exceeded"}
+    return json.dumps(run)
+
+
 def resume_new_ids(text, handle):
     return resume_solution(text, lambda call: handle({**call, "call_id": uuid4().hex}))
 
@@ -372,64 +392,7 @@ def resume_no_text(text, handle):
     return json.loads(resume_solution(text, handle))
 
 
-_GOAL = "Open a ticket for each incident."
-
-
-class _Desk:
-    """Carries out calls, and keeps a ledger: a write that comes again under its own call id is replayed."""
-
-    def __init__(self, done: list[str]):
-        self.handled: list[str] = []
-        self.ledger: dict[str, dict[str, Any]] = {}
-        self.known = {f"c-{number}" for number in range(1, 10)}
-        for call_id in done:
-            self._write(call_id)
-
-    def handle(self, call: Any) -> dict[str, Any]:
-        sent = call.model_dump() if isinstance(call, ToolCall) else call
-        call_id = sent["call_id"] if sent.get("call_id") in self.known else "another id"
-        self.handled.append(call_id)
-        if sent["name"] == "lookup_incident":
-            return {"ok": True, "data": sent["arguments"]["incident_id"]}
-        return self.ledger[call_id] if call_id in self.known & self.ledger.keys() else self._write(call_id)
-
-    def _write(self, call_id: str) -> dict[str, Any]:
-        number = len(self.ledger) + 1
-        name = call_id if call_id in self.known else f"{call_id} ({number})"
-        self.ledger[name] = {"ok": True, "data": f"T-{number}"}
-        return self.ledger[name]
-
-
-# How a call stands in the text: done, failed, or open. What is "lost" is open as well, and its ticket was made.
-_SAVED = {"done": {"ok": True, "data": "before"}, "failed": {"ok": False, "code": "rule_violated"}}
-_NAMES = {"read": "lookup_incident", "write": "create_ticket"}
-
-
-def _saved(used: int, limit: int, turn: str) -> str:
-    """A run as text, its turn written as "write:lost read:open"."""
-    entries = []
-    for number, written in enumerate(turn.split(), 1):
-        kind, state = written.split(":")
-        call = {"call_id": f"c-{number}", "name": _NAMES[kind], "arguments": {"incident_id": f"INC-00{number}"}}
-        entries.append({"call": call, "result": _SAVED.get(state)})
-    return json.dumps({"goal": _GOAL, "limit": limit, "calls": used, "turn": entries})
-
-
-def _read_run(text: Any) -> dict[str, Any]:
-    """What a learner's text says of the run; or of what type it is, where it is no text."""
-    if not isinstance(text, str):
-        return {"returned": type(text).__name__}
-    try:
-        run = json.loads(text)
-        answers = [_said(one["result"]) for one in run["turn"]]
-        used = f"{run['calls']} of {run['limit']}"
-        return {"used": used, "answers": answers, "goal": "kept" if run.get("goal") == _GOAL else "lost"}
-    except (ValueError, TypeError, LookupError, AttributeError):
-        return {"returned": text}
-
-
-def _said(result: Any) -> Any:
-    return "open" if result is None else result["data"] if result["ok"] else result["code"]
+_DONE_NOW = ("T-", "INC-", "unknown_tool")  # how the answer of a call begins that was handled just now
 
 
 def _resume_case(
@@ -440,13 +403,13 @@ def _resume_case(
     ids = [f"c-{number}" for number in range(1, len(states) + 1)]
 
     def run(answer: Callable[..., Any]) -> dict[str, Any]:
-        desk = _Desk([call_id for call_id, state in zip(ids, states, strict=True) if state == "lost"])
-        text = answer(_saved(used, limit, turn), desk.handle)
+        desk = SavedDesk([call_id for call_id, state in zip(ids, states, strict=True) if state == "lost"])
+        text = answer(saved(used, limit, turn), desk.handle)
         if again and isinstance(text, str):
             text = answer(text, desk.handle)
-        return {"handled": desk.handled, "tickets": list(desk.ledger), **_read_run(text)}
+        return {"handled": desk.handled, "tickets": list(desk.ledger), **read_run(text)}
 
-    handled = [call_id for call_id, said in zip(ids, answers, strict=True) if said.startswith(("T-", "INC-"))]
+    handled = [call_id for call_id, said in zip(ids, answers, strict=True) if said.startswith(_DONE_NOW)]
     seen = {"handled": handled, "tickets": tickets.split(), "used": f"{after} of {limit}", "answers": list(answers)}
     form = "resume(resume(text, handle), handle)" if again else "resume(text, handle)"
     told = ", ".join(f"{call_id} {state}" for call_id, state in zip(ids, states, strict=True))
@@ -480,6 +443,7 @@ RESUME = Exercise(
         _resume_case("all_answered", 3, 9, "read:done write:done", "before", "before", after=3),
         _resume_case("one_left", 8, 9, "write:open write:open read:open", "T-1", _OVER, _OVER, after=9, tickets="c-1"),
         _resume_case("none_left", 9, 9, "read:done read:open", "before", _OVER, after=9),
+        _resume_case("fails_now", 8, 9, "bad:open read:open", "unknown_tool", _OVER, after=9),
         _resume_case("twice", 3, 9, "write:lost read:open", "T-1", "INC-002", after=5, tickets="c-1", again=True),
     ),
     mistakes=(
@@ -491,6 +455,7 @@ RESUME = Exercise(
         Mistake("drops_the_rest", resume_drops_the_rest, lambda first, _: first.got["goal"] == "lost"),
         Mistake("repeats_failures", resume_repeats_failures, _handled("failed", "c-1", "c-2")),
         Mistake("leaves_open", resume_leaves_open, lambda first, _: "open" in first.got["answers"]),
+        Mistake("counts_successes", resume_counts_successes, _handled("fails_now", "c-1", "c-2")),
         Mistake("pays_for_all", resume_pays_for_all, _handled("one_left", "c-1", "c-2", "c-3")),
     ),
 )
