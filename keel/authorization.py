@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .contracts import ErrorCode, ExecutionContext, Principal, ToolFailure
-from .registry import Tool
+from .registry import Tool, permitted
 from .rules import ask
 
 __all__ = [
@@ -29,7 +29,7 @@ class Denied(ToolFailure):
 
 def check_permission(tool: Tool, context: ExecutionContext) -> None:
     """May this principal use this tool at all? Raises Denied (`permission_denied`)."""
-    if tool.permission is not None and tool.permission not in context.principal.permissions:
+    if not permitted(tool, context.principal):
         raise Denied(tool, f"permission {tool.permission}")
 
 

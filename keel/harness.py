@@ -86,7 +86,8 @@ class Harness:
             returned = self._run(tool, values, context, call, claimed)
             over = True
             data = check_output(tool, returned)
-            complete(self.ledger, claimed, data)
+            if claimed is not None:
+                complete(self.ledger, claimed, data)
         except ToolFailure as failure:
             release(self.ledger, claimed, failure)
             return answer(call, tool, error=failure.error)

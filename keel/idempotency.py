@@ -176,10 +176,9 @@ def unavailable(error: LedgerUnavailable) -> ToolFailure:
     return ToolFailure(ErrorCode.UNAVAILABLE, f"The ledger cannot serve: {error}. Nothing ran.", retryable=True)
 
 
-def complete(ledger: Ledger | None, claim: Entry | None, data: Any) -> None:
+def complete(ledger: Ledger, claim: Entry, data: Any) -> None:
     """It happened: keep what it gave."""
-    if claim is not None:
-        _end(ledger, claim, State.DONE, to_json({"data": data}).decode())
+    _end(ledger, claim, State.DONE, to_json({"data": data}).decode())
 
 
 def release(ledger: Ledger | None, claim: Entry | None, failure: ToolFailure) -> None:

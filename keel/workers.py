@@ -399,7 +399,7 @@ def run(
         left = context.deadline - time.monotonic()
         if not left > 0:  # a deadline of NaN has passed
             raise ToolFailure(ErrorCode.BUDGET_EXCEEDED, "The time for this run is used up. Nothing ran.")
-    if tool.timeout_s is None and not tool.is_async:
+    if runs_here(tool):
         try:
             return tool.call(values, context)
         except KeyboardInterrupt:

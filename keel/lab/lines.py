@@ -215,7 +215,8 @@ class _Line:
             claimed = self.claim(tool, action, using)
             returned = self.run(tool, values, context, call)
             data = self.check_output(tool, returned)
-            idempotency.complete(self.ledger, claimed, data)
+            if claimed is not None:
+                idempotency.complete(self.ledger, claimed, data)
         except ToolFailure as failure:
             idempotency.release(self.ledger, claimed, failure)
             return answer(call, tool, error=failure.error)
