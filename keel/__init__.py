@@ -38,6 +38,7 @@ __all__ = [
     "ToolRegistry",
     "ToolRequest",
     "ToolResult",
+    "Trace",
     "Workspace",
 ]
 
@@ -47,4 +48,8 @@ def __getattr__(name: str) -> object:
         from .sqlite_ledger import SqliteLedger
 
         return SqliteLedger
+    if name == "Trace":  # nor one that keeps none
+        from .trace import Trace
+
+        return Trace
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

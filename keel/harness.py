@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from .adapters import NAME_LENGTH, printable, to_call
@@ -13,7 +13,7 @@ from .approval import ApprovalDesk, require_approval
 from .authorization import check_permission, check_policies
 from .contracts import ErrorCode, ExecutionContext, ToolCall, ToolError, ToolFailure, ToolRequest, ToolResult
 from .idempotency import claim, complete, give_up, name_action, recall, release, stored_outcome
-from .ledger import Entry, Ledger
+from .ledger import Entry, Ledger, State
 from .output import check_output
 from .recovery import classify
 from .registry import Tool, ToolRegistry
@@ -22,6 +22,9 @@ from .settling import Happened, NotHappened, Settled, reconcile, settle_by_hand
 from .turns import Place, run_turn
 from .validation import validate
 from .workers import Job, Pool, run, runs_here
+
+if TYPE_CHECKING:  # loaded by who keeps one
+    from .trace import Trace
 
 
 def mint_call_id() -> str:
@@ -34,8 +37,9 @@ class Harness:
 
     `ledger` remembers writes; without one no write runs, for nobody could promise that it happens
     once. `approvals` is the desk where calls wait for a person; without one, a write that needs
-    approval is refused. `mint` makes call ids. Raises ValueError for a desk over another ledger, or
-    over none: an approval is used up in the transaction of the claim.
+    approval is refused. `trace` notes what happens, stage by stage. `mint` makes call ids. Raises
+    ValueError for a desk over another ledger, or over none: an approval is used up in the transaction
+    of the claim.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class Harness:
         *,
         ledger: Ledger | None = None,
         approvals: ApprovalDesk | None = None,
+        trace: Trace | None = None,
         mint: Callable[[], str] = mint_call_id,
     ):
         if approvals is not None and approvals.ledger is not ledger:
@@ -51,8 +56,14 @@ class Harness:
         self.registry = registry
         self.ledger = ledger
         self.approvals = approvals
+        self.trace = trace
         self.mint = mint
         self.pool = Pool()
+        self._stages = (
+            registry.lookup, check_permission, validate, check_policies, name_action, recall, check_rules,
+            require_approval, claim, self._run, check_output, complete,
+        )  # fmt: skip
+        self._watch = None if trace is None else trace.watching(self._walk, self._stages)
 
     def handle(self, request: ToolRequest, context: ExecutionContext) -> ToolResult:
         """Answer a model's request: mint a call id, read the request, execute the call.
@@ -69,10 +80,17 @@ class Harness:
         Gives exactly one result with the call's own id. Nothing that a model sends and nothing
         that a tool does makes this raise, but for a KeyboardInterrupt, which is the caller's.
         """
+        if self._watch is None:
+            return self._walk(call, context, self._stages)
+        return self._watch.execute(call, context, self.registry.find(call.name))
+
+    def _walk(self, call: ToolCall, context: ExecutionContext, stages: tuple[Callable, ...]) -> ToolResult:
+        (lookup, check_permission, validate, check_policies, name_action, recall, check_rules,
+         require_approval, claim, run, check_output, complete) = stages  # fmt: skip
         tool = claimed = None
         over = False  # whether a body, if one began, has ended
         try:
-            tool = self.registry.lookup(call.name, context.principal)
+            tool = lookup(call.name, context.principal)
             check_permission(tool, context)
             values = validate(tool, call.arguments)
             check_policies(tool, values, context)
@@ -83,7 +101,7 @@ class Harness:
             check_rules(tool, values, context)
             using = require_approval(self.approvals, tool, action)
             claimed = claim(self.ledger, tool, action, using)
-            returned = self._run(tool, values, context, call, claimed)
+            returned = run(tool, values, context, call, claimed)
             over = True
             data = check_output(tool, returned)
             if claimed is not None:
@@ -111,7 +129,12 @@ class Harness:
         `cancelled`. Calls and requests may be mixed.
         """
         turn = [self.read(one, context) if isinstance(one, ToolRequest) else one for one in calls]
-        return run_turn(turn, self._place, lambda call: self.execute(call, context), self.pool, cancel, self._version)
+        results = run_turn(turn, self._place, partial(self.execute, context=context), self.pool, cancel, self._version)
+        if self.trace is not None and cancel is not None:
+            for result in results:
+                if result.error is not None and result.error.code == ErrorCode.CANCELLED:  # it walked no line
+                    self.trace.note("answer", result.error.code, context.run_id, result.call_id, result.tool_name)
+        return results
 
     def reconcile(self, extra: Mapping[str, Any] | None = None) -> list[Settled]:
         """Ask the world about every write of which nobody knows; see `keel.settling.reconcile`.
@@ -119,7 +142,11 @@ class Harness:
         Without a ledger there is nothing to ask about. Raises LedgerUnavailable.
         """
         # A pool of its own: checks that hang must not take the workers from calls.
-        return [] if self.ledger is None else reconcile(self.ledger, self.registry, Pool(), extra)
+        settled = [] if self.ledger is None else reconcile(self.ledger, self.registry, Pool(), extra)
+        if self.trace is not None:
+            for one in settled:
+                self.trace.note("settle", one.after, None, one.entry.call_id, one.entry.tool)
+        return settled
 
     def settle(self, key: str, answer: Happened | NotHappened, reason: str) -> bool:
         """Settle an entry by hand: a person's word, kept with the reason. False if it changed meanwhile.
@@ -129,11 +156,23 @@ class Harness:
         entry = None if self.ledger is None else self.ledger.recall(key)
         if entry is None:
             raise KeyError(f"the ledger has no entry {key}")
-        tool = self.registry.lookup(entry.tool) if entry.tool in self.registry else None
-        return settle_by_hand(self.ledger, tool, entry, answer, reason)
+        tool = self.registry.find(entry.tool)
+        settled = settle_by_hand(self.ledger, tool, entry, answer, reason)
+        if settled and self.trace is not None:
+            after = State.DONE if isinstance(answer, Happened) else State.FREE
+            self.trace.note("settle", after, None, entry.call_id, entry.tool, **{"keel.settled.by": "a person"})
+        return settled
 
     def read(self, request: ToolRequest, context: ExecutionContext) -> ToolCall | ToolResult:
         """Mint a call id and read a request: the call, or the result of one that cannot be read."""
+        if self.trace is None:
+            return self._read(request, context)
+        began = self.trace.clock()
+        read = self._read(request, context)
+        self.trace.note_read(request, read, context, began)
+        return read
+
+    def _read(self, request: ToolRequest, context: ExecutionContext) -> ToolCall | ToolResult:
         call_id = self.mint()
         try:
             return to_call(request, call_id)
@@ -141,18 +180,21 @@ class Harness:
             name, error = printable(request.name or "")[:NAME_LENGTH], failure.error
             if error.code == ErrorCode.UNKNOWN_TOOL:
                 error = ToolError(code=error.code, message=self.registry.unknown(name, context.principal))
-            version = self.registry.lookup(name).version if name in self.registry else None
+            tool = self.registry.find(name)
+            version = None if tool is None else tool.version
             return ToolResult(call_id=call_id, tool_name=name, tool_version=version, ok=False, error=error)
 
     def reads(self, call: ToolCall) -> bool:
         """Whether this call is of a tool that only reads."""
-        return call.name in self.registry and self.registry.lookup(call.name).read_only
+        tool = self.registry.find(call.name)
+        return tool is not None and tool.read_only
 
     def _version(self, call: ToolCall) -> str | None:
-        return self.registry.lookup(call.name).version if call.name in self.registry else None
+        tool = self.registry.find(call.name)
+        return None if tool is None else tool.version
 
     def _place(self, call: ToolCall) -> Place:
-        tool = self.registry.lookup(call.name) if call.name in self.registry else None
+        tool = self.registry.find(call.name)
         if tool is None or (tool.read_only and runs_here(tool)):
             return Place.HERE
         return Place.ASIDE if tool.read_only else Place.ALONE
@@ -164,17 +206,21 @@ class Harness:
         if tool.context_parameter is not None:
             key = None if claimed is None else claimed.key
             context = context.model_copy(update={"call_id": call.call_id, "idempotency_key": key})
-        late = None if claimed is None else partial(self._learn, tool, call, claimed)
+        late = None if claimed is None else partial(self._learn, tool, call, context, claimed)
         return run(self.pool, tool, values, context, call.call_id, late)
 
-    def _learn(self, tool: Tool, call: ToolCall, claimed: Entry | None, job: Job) -> None:
+    def _learn(self, tool: Tool, call: ToolCall, context: ExecutionContext, claimed: Entry, job: Job) -> None:
         """A body that was left behind has ended after all: the ledger learns it, the caller does not."""
+        outcome = "ok"
         try:
             if job.raised is not None:
                 raise classify(tool, job.raised, call.call_id) from job.raised
             complete(self.ledger, claimed, check_output(tool, job.returned))
         except ToolFailure as failure:
+            outcome = failure.error.code
             release(self.ledger, claimed, failure)
+        if self.trace is not None:
+            self.trace.note("late", outcome, context.run_id, call.call_id, call.name)
 
 
 _result = ToolResult.__pydantic_validator__.validate_python  # what model_validate calls, a step sooner

@@ -166,6 +166,10 @@ class ToolRegistry:
             raise ToolFailure(ErrorCode.UNKNOWN_TOOL, self.unknown(name, principal))
         return tool
 
+    def find(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        return self._tools.get(name)
+
     def unknown(self, name: str, principal: Principal | None = None) -> str:
         """The sentence for a name that no tool has, in time that does not grow with their number."""
         view = self._view(principal)

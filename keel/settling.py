@@ -66,7 +66,7 @@ def reconcile(
 def _look_into(ledger: Ledger, registry: ToolRegistry, pool: Pool, entry: Entry, extra: Mapping[str, Any]) -> Settled:
     if entry.state is State.CONFLICT:
         return Settled(entry, entry.state, entry.state, "two accounts of one write: a person has to decide")
-    tool = registry.lookup(entry.tool) if entry.tool in registry else None
+    tool = registry.find(entry.tool)
     answer = _ask(pool, tool, entry, extra) if tool else CannotTell("there is no such tool any more")
     after, outcome, why = State.UNKNOWN, None, "the world cannot tell"
     if isinstance(answer, Happened):
