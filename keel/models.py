@@ -21,8 +21,9 @@ OnText = Callable[[str], None]
 class Model(Protocol):
     """Anything that answers a conversation with one turn.
 
-    `messages` and `tools` are those of a chat-completions request. Raises ModelFailure where there
-    is no turn to give.
+    `messages` and `tools` are those of a chat-completions request. A loop shows the same tools to all
+    its models: who wants to change them changes a `copy.deepcopy`. Raises ModelFailure where there is
+    no turn to give.
     """
 
     def complete(self, messages: list[Message], tools: list[dict[str, Any]] = ()) -> ModelTurn: ...
@@ -73,8 +74,9 @@ class OpenAIModel:
     counts the tries after the first: the client waits as `retry-after` says (up to two minutes), and
     repeats on 408, 409, 429, 5xx, timeouts and lost connections. A turn is only read, so repeating a
     request for one does no harm. `on_text` gets text as it arrives, and makes the request a streamed
-    one. `structured` asks for "tool or answer" as JSON text, for models that have no native tool
-    calls. `variable` is named when the provider refuses the model's name.
+    one, which asks for the count of its tokens until a server refuses to be asked. `structured` asks for
+    "tool or answer" as JSON text, for models that have no native tool calls. `variable` is named when the
+    provider refuses the model's name.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class OpenAIModel:
         import openai
 
         self.model, self.on_text, self.structured, self.variable = model, on_text, structured, variable
-        self._key = (api_key or "").strip()
+        self._key, self._asks_for_usage = (api_key or "").strip(), True
         settings: dict[str, Any] = {"base_url": base_url, "timeout": timeout_s, "max_retries": max_retries}
         try:
             self._chat = openai.OpenAI(api_key=self._key or "none", **settings).chat.completions
@@ -126,11 +128,7 @@ class OpenAIModel:
         try:
             if self.structured or not self.on_text:  # pieces of the form are nothing to show
                 return read_response(_json(self._chat.with_raw_response.create(**request).http_response.content))
-            with self._chat.with_streaming_response.create(**request, stream=True) as reply:
-                pieces = _arriving(reply.iter_bytes())
-                if "event-stream" in reply.headers.get("content-type", ""):
-                    return read_stream(self._shown(_events(pieces)))
-                return read_response(*self._shown([_json(b"".join(pieces))]))  # it cannot stream, or it failed
+            return self._streamed(request)
         except openai.APIStatusError as error:
             raise ModelFailure(self._refusal(error.status_code, error.response.text)) from None
         except openai.APITimeoutError:
@@ -139,6 +137,27 @@ class OpenAIModel:
             raise ModelFailure(f"the model could not be reached: {error.message}") from None
         except UnicodeEncodeError:
             raise ModelFailure("the key or a message holds characters that cannot be sent") from None
+
+    def _streamed(self, request: dict[str, Any]) -> ModelTurn:
+        """A streamed turn, with its tokens where the server takes the question for them."""
+        import openai
+
+        if self._asks_for_usage:
+            try:
+                return self._stream(request | {"stream_options": {"include_usage": True}})
+            except openai.APIStatusError as error:
+                if error.status_code not in (400, 422):
+                    raise
+        turn = self._stream(request)
+        self._asks_for_usage = False  # what was refused with the question is taken without it
+        return turn
+
+    def _stream(self, request: dict[str, Any]) -> ModelTurn:
+        with self._chat.with_streaming_response.create(**request, stream=True) as reply:
+            pieces = _arriving(reply.iter_bytes())
+            if "event-stream" in reply.headers.get("content-type", ""):
+                return read_stream(self._shown(_events(pieces)))
+            return read_response(*self._shown([_json(b"".join(pieces))]))  # it cannot stream, or it failed
 
     def _shown(self, chunks: Iterable[Any]) -> Iterator[Any]:
         for chunk in chunks:

@@ -78,6 +78,7 @@ class ToolRegistry:
 
     def __init__(self):
         self._tools: dict[str, Tool] = {}
+        self._shown: dict[str, dict[str, Any]] = {}  # each tool as a model is told of it, made once
         self._views: OrderedDict[frozenset[str], _View] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -150,10 +151,11 @@ class ToolRegistry:
         except TypeError as error:
             raise RegistrationError(f"{name}: {error}") from None
         _check(tool)
+        shown = _as_shown(tool)
         with self._lock:
             if name in self._tools:
                 raise RegistrationError(f"{name}: there is a tool of this name already")
-            self._tools[name] = tool
+            self._tools[name], self._shown[name] = tool, shown
             self._views.clear()
 
     def lookup(self, name: str, principal: Principal | None = None) -> Tool:
@@ -186,6 +188,13 @@ class ToolRegistry:
         """
         return self._view(principal).schemas()
 
+    def shown(self, principal: Principal | None = None) -> list[dict[str, Any]]:
+        """The same list at no cost, however many tools there are: one for all who ask, and closed.
+
+        Whoever tries to change it gets a TypeError; `copy.deepcopy` gives a plain list that may be changed.
+        """
+        return self._view(principal).shown
+
     def names(self) -> list[str]:
         """All names, in the order in which they were added."""
         return list(self._tools)
@@ -202,7 +211,7 @@ class ToolRegistry:
             view = self._views.get(key)
             if view is None:
                 usable = [tool for tool in self._tools.values() if principal is None or permitted(tool, principal)]
-                view = self._views[key] = _View(usable)
+                view = self._views[key] = _View(usable, self._shown)
                 if len(self._views) > _VIEWS:
                     self._views.popitem(last=False)
             self._views.move_to_end(key)
@@ -275,25 +284,15 @@ def _check(tool: Tool) -> None:
 class _View:
     """What one set of permissions may use: its schemas, and an index to find near names fast."""
 
-    def __init__(self, tools: Iterable[Tool]):
+    def __init__(self, tools: Iterable[Tool], shown: dict[str, dict[str, Any]]):
         self.tools = {tool.name: tool for tool in tools}
+        self.shown = _ClosedList(shown[name] for name in self.tools)
         self._schemas: str | None = None  # as JSON text, the fastest of deep copies
         self._grams: dict[str, list[str]] | None = None
 
     def schemas(self) -> list[dict[str, Any]]:
         if self._schemas is None:
-            schemas = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.input_schema,
-                    },
-                }
-                for tool in self.tools.values()
-            ]
-            self._schemas = json.dumps(schemas)
+            self._schemas = json.dumps(self.shown)
         return json.loads(self._schemas)
 
     def nearest(self, name: str) -> list[str]:
@@ -324,3 +323,41 @@ class _View:
 def _triples(name: str) -> set[str]:
     padded = f"__{name}__"
     return {padded[at : at + 3] for at in range(len(padded) - 2)}
+
+
+def _as_shown(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+    return _closed(json.loads(json.dumps({"type": "function", "function": function})))
+
+
+def _closed(value: Any) -> Any:
+    """The same JSON value, in lists and dicts of its own that cannot be changed."""
+    if isinstance(value, dict):
+        return _ClosedDict({key: _closed(item) for key, item in value.items()})
+    return _ClosedList(map(_closed, value)) if isinstance(value, list) else value
+
+
+def _refuse(self: Any, *_: Any, **__: Any) -> Any:
+    raise TypeError("this list of tools is one for all who ask, and is not changed: change a copy.deepcopy of it")
+
+
+class _ClosedList(list):
+    """A list for all purposes but changing it. Its copies are plain lists."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        return list, (list(self),)  # what is copied or pickled comes back as what it was made from
+
+
+class _ClosedDict(dict):
+    """A dict for all purposes but changing it. Its copies are plain dicts."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        return dict, (dict(self),)

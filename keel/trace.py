@@ -41,6 +41,7 @@ _FIELDS = {  # of an event, and what they are called in a line
 }
 ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 VERSION, REPLAYED = "keel.tool.version", "keel.replayed.call.id"
+REQUEST_NAME, REQUEST_PROBLEM = "keel.request.name", "keel.request.problem"
 INTERRUPTED = "interrupted"
 
 Stages = tuple[Callable[..., Any], ...]  # of the line, from lookup to complete
@@ -210,8 +211,8 @@ class Trace:
         """Note that a request was read: a call, or the result of one that could not be."""
         more = {"user.id": context.principal.id}
         if self.content:
-            more |= {ARGUMENTS: self.shown(request.arguments), "keel.request.name": self.shown(request.name)}
-            more |= {} if request.problem is None else {"keel.request.problem": request.problem}
+            more |= {ARGUMENTS: self.shown(request.arguments), REQUEST_NAME: self.shown(request.name)}
+            more |= {} if request.problem is None else {REQUEST_PROBLEM: request.problem}
         named, outcome = (read.name, "ok") if isinstance(read, ToolCall) else (read.tool_name, read.error.code)
         self.note("read", outcome, context.run_id, read.call_id, named, began_ns=began_ns, **more)
 

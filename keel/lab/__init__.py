@@ -9,6 +9,7 @@ from typing import Any
 _WHERE = {
     "bench": ("call_bench",),
     "board": ("BoardPicture", "board_text", "gauntlet_board"),
+    "capstone": ("OnCallModel", "assistant", "killed_assistant", "take_up"),
     "checkup": ("doctor",),
     "desk_view": ("approval_desk",),
     "exercises": ("check", "hint", "progress", "solution"),
@@ -21,13 +22,16 @@ _WHERE = {
     "recordings": ("proposal_turn", "proposals_turn", "recording"),
     "killed": ("FileDesk", "ask_desk", "desk_harness", "entry_of", "killed_write", "running_write"),
     "lines": ("HandLoop", "finished", "first_done_first", "line", "naive"),
+    "flawed": ("FlawedHarness",),
+    "pager": ("Page", "Pager"),
     "plots": ("Bar", "Crash", "Picture", "crash_picture", "timeline_picture"),
     "prompts": ("predict", "quiz"),
+    "rubrics": ("rubric",),
     "run_view": ("run_picture",),
     "strip": ("stage_strip",),
     "world": (
         *("World", "Wrong", "add_files", "approver", "bodies", "confined_files", "course_registry", "everything"),
-        *("naive_namespace", "seeded_mint"),
+        *("naive_namespace", "seeded_mint", "IncidentId", "same_team"),
     ),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}

@@ -111,7 +111,7 @@ def growth(folder: Path) -> tuple[str, float, float]:
         harness = harness_on(place)
         harness.execute(call("create_ticket", "0"), AMIRA)
         _fill(place / "ledger.db", next(harness.ledger.entries()), rows)
-        titles = itertools.cycle(f"{number * 7919 % rows}" for number in range(5000))
+        titles = itertools.cycle([f"{number * 7919 % rows}" for number in range(5000)])
         sides.append(lambda harness=harness, titles=titles: harness.execute(call("create_ticket", next(titles)), AMIRA))
         assert sides[-1]().ok
     few, many = medians(*sides, turns=4000)

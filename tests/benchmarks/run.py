@@ -15,10 +15,14 @@ import sys
 import time
 from collections.abc import Callable
 
+import loop
 import once
+import peers
 from pydantic import BaseModel, ConfigDict
+from table import Row, table
 
-from keel import ExecutionContext, Harness, Principal, ToolCall, ToolRegistry
+import bootstrap
+from keel import ExecutionContext, Harness, Principal, ToolCall, ToolRegistry, Trace
 from keel.adapters import read_arguments
 from keel.lab.world import Incident, IncidentId
 
@@ -71,18 +75,20 @@ def make(tools: int) -> tuple[Harness, ExecutionContext]:
     return Harness(registry), ExecutionContext(principal=Principal(id="amira", permissions=["incidents:read"]))
 
 
-def dispatch() -> float:
-    """The whole line against validating, running and dumping, which any honest program must do."""
+def floor(arguments: dict[str, object]) -> Callable[[], object]:
+    """Validate, run, dump: what any honest program must do."""
+    return lambda: lookup_incident(Arguments.model_validate(arguments).incident_id).model_dump(mode="json")
+
+
+def dispatch(trace: Trace | None = None) -> float:
+    """The whole line against the floor."""
     harness, context = make(10)
+    harness = Harness(harness.registry, trace=trace)
     call = ToolCall(call_id="c-1", name="lookup_incident", arguments={"incident_id": "INC-001"})
-    arguments = call.arguments
-
-    def floor():
-        return lookup_incident(Arguments.model_validate(arguments).incident_id).model_dump(mode="json")
-
-    assert harness.execute(call, context).data == floor()
-    line, least = best(lambda: harness.execute(call, context), floor)
-    return line / least
+    least = floor(call.arguments)
+    assert harness.execute(call, context).data == least()
+    line, spent = best(lambda: harness.execute(call, context), least)
+    return line / spent
 
 
 def growth(name: str, calls: int) -> float:
@@ -155,16 +161,17 @@ def main() -> None:
     import_time, import_memory = importing()
     rows = [
         ("a dispatch, against validate + body + dump", dispatch(), 2.5),
+        ("the same with a trace in memory", dispatch(Trace(keep=1000)), 3.2),
         ("a dispatch among 10,000 tools, against 10", growth("lookup_incident", 500), 1.2),
         ("an unknown name among 10,000 tools, against 10", growth("read_thing_x", 20), 3.0),
         *((f"reading {what}, against json.loads", parsing(sent), limit) for what, sent, limit in ARGUMENTS),
         ("import keel, against importing pydantic", import_time, 1.2),
         ("memory that import keel adds to that, MiB", import_memory, 4.0),
         *once.rows(),
+        *loop.rows(make),
     ]
-    print(f"{'what':<56} {'ratio':>6} {'limit':>6}")
-    for what, ratio, limit in rows:
-        print(f"{what:<56} {ratio:>6.2f} {limit:>6.2f}")
+    others, note = peers.rows(bootstrap.Place())
+    print(table([*(Row(*row) for row in rows), *others], note))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from keel import loop as loop_module
 from keel.adapters import ModelFailure, ModelTurn
 from keel.contracts import ToolRequest
 from keel.lab.recordings import proposal_turn, proposals_turn
-from keel.loop import Agent, Budget, History, Run, Stop
+from keel.loop import Agent, Budget, Run, Stop
 from keel.models import ScriptedModel
 
 from .kit import label
@@ -408,47 +408,6 @@ def test_after_a_cancel_nothing_begins_also_no_retry():
     cancel.clear()
     desk.agent(DONE, cancel=cancel).resume(run, AMIRA)
     assert run.stopped is Stop.ANSWERED
-
-
-def test_old_results_are_shortened_and_everything_else_stays():
-    desk = Desk()
-    run = desk.run(*[look("é" * 3000).model_copy(update={"text": "say " * 200})] * 6, history_bytes=60_000)
-    shown, whole = desk.model.asked[-1], run.messages[:-1]
-    assert [one["role"] for one in shown] == [one["role"] for one in whole]
-    changed = [at for at, (one, other) in enumerate(zip(shown, whole, strict=True)) if one != other]
-    assert changed and all(shown[at]["role"] == "tool" for at in changed), "nobody's words but a tool's are cut"
-    results = [at for at, one in enumerate(whole) if one["role"] == "tool"]
-    assert changed == results[: len(changed)] and results[-1] not in changed, "the oldest first"
-    assert all("shortened" in shown[at]["content"] and len(shown[at]["content"]) < 300 for at in changed)
-    assert len(json.dumps(shown, ensure_ascii=False).encode()) < 66_000
-
-
-def test_a_long_history_that_grows_is_what_the_same_history_is_at_once():
-    messages, growing = [{"role": "user", "content": "u" * 900}], History(3000)
-    for at in range(12):
-        calls = [{"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
-        messages.append({"role": "assistant", "content": None, "tool_calls": calls})
-        messages.append({"role": "tool", "tool_call_id": "a", "content": str(at) * 700})
-        assert growing.of(messages) == History(3000).of(messages)
-    assert History(10**9).of(messages) == messages
-    assert all(len(one["content"] or "") <= 900 for one in History(0).of(messages)) and len(messages) == 25
-
-
-def test_arguments_count_as_history_too():
-    turn = proposal_turn("look", {"at": "x" * 2000})
-    desk = Desk()
-    desk.run(turn, turn, turn, DONE, history_bytes=10_000)
-    assert "shortened" in desk.model.asked[-1][2]["content"] and "shortened" not in desk.model.asked[-1][6]["content"]
-
-
-def test_nothing_a_model_does_with_its_messages_changes_the_run():
-    class Careless(Model):
-        def complete(self, messages, tools=()):
-            said = super().complete(messages, tools)
-            messages.clear()
-            return said
-
-    assert len(Desk().run(Careless(look(), look(), DONE)).messages) == 6
 
 
 TEXTS = st.sampled_from(["a", "b"])

@@ -1,6 +1,9 @@
 """A closed list of tools: what is shown to whom, and what a wrong name is told."""
 
+import copy
 import json
+import pickle
+import pprint
 from typing import Annotated
 
 import pytest
@@ -111,6 +114,54 @@ def test_whoever_changes_what_is_shown_changes_no_contract():
     harness = Harness(registry)
     assert code(harness.handle(ToolRequest(name="plain", arguments={"n": "x"}), AMIRA)) == "invalid_arguments"
     assert code(harness.handle(ToolRequest(name="plain", arguments={}), AMIRA)) == "invalid_arguments"
+
+
+def test_what_all_models_are_shown_is_one_list_that_is_made_once():
+    registry = desk()
+    shown = registry.shown(READER)
+    assert shown == registry.schemas(READER) and json.dumps(shown) == json.dumps(registry.schemas(READER))
+    assert registry.shown(Principal(id="another", permissions=["desk:read"])) is shown
+    registry.tool(nothing, name="new_tool", read_only=True)
+    assert [one["function"]["name"] for one in registry.shown(READER)][-1] == "new_tool" and len(shown) == 3
+
+
+CHANGES = {
+    "a tool more": lambda tools: tools.append({}),
+    "a tool less": lambda tools: tools.pop(),
+    "another order": lambda tools: tools.sort(key=str),
+    "two lists in one": lambda tools: tools.__iadd__([{}]),
+    "another tool": lambda tools: tools.__setitem__(0, {}),
+    "another description": lambda tools: tools[0]["function"].update(description="Free."),
+    "a field more": lambda tools: tools[0]["function"].setdefault("strict", True),
+    "another type": lambda tools: parameter(tools).__setitem__("type", "string"),
+    "no bounds": lambda tools: parameter(tools).pop("enum"),
+    "other bounds": lambda tools: parameter(tools)["enum"].extend([3]),
+    "nothing required": lambda tools: tools[0]["function"]["parameters"]["required"].clear(),
+    "all in place": lambda tools: tools[0].__ior__({"type": "custom"}),
+}
+
+
+def parameter(tools):
+    return tools[0]["function"]["parameters"]["properties"]["n"]
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_all_models_are_shown_is_changed_by_none_of_them_but_each_may_have_a_copy(what):
+    registry = ToolRegistry()
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "enum": [1, 2]}}, "required": ["n"]}
+    registry.add_schema_tool(name="plain", description="-", input_schema=schema, function=len, read_only=True)
+    before = registry.schemas()
+    with pytest.raises(TypeError, match="deepcopy"):
+        CHANGES[what](registry.shown())
+    for own in (copy.deepcopy(registry.shown()), pickle.loads(pickle.dumps(registry.shown()))):
+        assert own == before and type(own) is list and type(parameter(own)) is dict
+        CHANGES[what](own)
+    assert registry.shown() == before == registry.schemas()
+
+
+def test_what_is_shown_looks_like_what_it_was_made_from():
+    shown, plain = desk().shown(), desk().schemas()
+    assert (repr(shown), pprint.pformat(shown)) == (repr(plain), pprint.pformat(plain))
 
 
 def test_a_near_miss_is_told_the_name_it_missed():

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from keel import ExecutionContext, Harness, Principal, ToolRegistry
 from keel.adapters import ModelFailure, to_call
 from keel.contracts import ToolFailure
+from keel.loop import Agent, Budget, Stop
 from keel.models import OpenAIModel
 
 from .kit import ASK, DONE, DOUBLE, KEY, begun, call, closed_port, completion, delta, more, stream, whole
@@ -242,3 +244,61 @@ def test_an_error_of_the_showing_function_is_the_callers_own(provider):
         provider({"body": json.dumps(completion("Here."))}, on_text=broken).complete(ASK)
     with pytest.raises(TypeError, match="mine"):
         provider(stream(delta(content="Here."), delta("stop"), DONE), on_text=broken).complete(ASK)
+
+
+def counted(tokens):
+    """The last event of a stream that was asked for its tokens: it has no choice in it."""
+    return f"data: {json.dumps({'choices': [], 'usage': {'total_tokens': tokens}})}\n\n"
+
+
+TOO_NEW = {"status": 400, "body": '{"error": {"message": "Unrecognized request argument supplied: stream_options"}}'}
+HERE = [delta(content="Here."), delta("stop")]
+
+
+def wants_usage(server, model):
+    return ["stream_options" in one["request"] for one in server.asked(model)]
+
+
+def test_a_streamed_turn_is_asked_for_its_tokens_and_a_whole_one_says_them_anyway(provider, server):
+    model = provider(stream(*HERE, counted(12), DONE), **reads("streamed"))
+    turn = model.complete(ASK)
+    assert (turn.text, turn.tokens) == ("Here.", 12)
+    assert server.asked(model)[0]["request"]["stream_options"] == {"include_usage": True}
+    model = provider(whole("Here."))
+    model.complete(ASK)
+    assert wants_usage(server, model) == [False]
+
+
+def test_a_budget_of_tokens_ends_a_streamed_run(provider):
+    registry = ToolRegistry()
+
+    @registry.tool(read_only=True)
+    def double(n: int) -> int:
+        return 2 * n
+
+    events = [begun('{"n": 21}'), delta("tool_calls"), counted(40), DONE]
+    agent = Agent(provider(stream(*events), **reads("streamed")), Harness(registry), Budget(tokens=100))
+    run = agent.run("Double 21.", ExecutionContext(principal=Principal(id="amira")))
+    assert (run.stopped, run.turns, run.tokens) == (Stop.BUDGET_EXCEEDED, 3, 120)
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_server_that_refuses_the_question_is_asked_without_it_and_never_again(provider, server, status):
+    shown = []
+    model = provider(TOO_NEW | {"status": status}, stream(*HERE, DONE), on_text=shown.append)
+    assert [model.complete(ASK).text for _ in range(3)] == ["Here."] * 3 and shown == ["Here."] * 3
+    assert wants_usage(server, model) == [True, False, False, False]
+
+
+def test_what_is_refused_without_the_question_too_was_not_refused_for_it(provider, server):
+    wrong = {"status": 400, "body": '{"error": {"message": "too long"}}'}
+    model = provider(wrong, wrong, stream(*HERE, counted(12), DONE), **reads("streamed"))
+    assert "too long" in failure(model)
+    assert model.complete(ASK).tokens == 12
+    assert wants_usage(server, model) == [True, False, True]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_other_refusals_are_not_repeated(provider, server, status):
+    model = provider({"status": status, "body": "no"}, **reads("streamed"))
+    assert failure(model) and len(server.asked(model)) == 1
