@@ -391,7 +391,9 @@ class _Walk:
     def _failed(self, stage: str, raised: BaseException) -> None:
         failure = isinstance(raised, ToolFailure)
         cause = raised.__cause__ if failure else raised
-        more = None if cause is None or isinstance(cause, ToolFailure) else _exception(cause, self._trace.texts)
+        more = {} if cause is None or isinstance(cause, ToolFailure) else _exception(cause, self._trace.texts)
+        if (judge := getattr(raised, "decided_by", None)) is not None:  # a policy's name stays inside, and is kept here
+            more["keel.decided_by"] = printable(str(judge))
         self._mark((stage, self._trace.clock(), raised.error.code if failure else INTERRUPTED, more))
 
     def end(self, result: ToolResult | None) -> None:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 _WHERE = {
+    "across": ("boards_across",),
     "bench": ("call_bench",),
     "board": ("BoardPicture", "board_text", "gauntlet_board"),
     "capstone": ("OnCallModel", "assistant", "killed_assistant", "take_up"),
@@ -28,7 +29,9 @@ _WHERE = {
     "prompts": ("predict", "quiz"),
     "rubrics": ("rubric",),
     "run_view": ("run_picture",),
+    "guards": ("GUARDS", "red_rows", "sabotage", "sabotage_picture", "without"),
     "strip": ("stage_strip",),
+    "traces": ("explain", "ticking", "timeline"),
     "world": (
         *("World", "Wrong", "add_files", "approver", "bodies", "confined_files", "course_registry", "everything"),
         *("naive_namespace", "seeded_mint", "IncidentId", "same_team"),

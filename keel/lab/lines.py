@@ -21,6 +21,7 @@ from keel.idempotency import Entry, Ledger, MemoryLedger, SqliteLedger
 from keel.loop import Agent
 from keel.models import Model
 from keel.registry import Tool, bind
+from keel.trace import Trace
 from keel.turns import Place, run_turn
 from keel.workers import Pool
 
@@ -124,12 +125,15 @@ def joined(chunks: list[Any]) -> list[ToolRequest]:
     return [ToolRequest(provider_id="call_1", name=parts[0]["name"], arguments=text)]
 
 
-def finished(world: World) -> Subject:
-    """keel's own Harness over the course's tools, with all that is built so far."""
+def finished(
+    world: World, change: Callable[[Harness], None] = lambda harness: None, trace: Trace | None = None
+) -> Subject:
+    """keel's own Harness over the course's tools, with all that is built so far; `change` may do something to it."""
     ledger = SqliteLedger(world.folder / "ledger.db")
     registry, desk = course_registry(world), ApprovalDesk(ledger)
     add_files(registry, world)
-    harness = Harness(registry, ledger=ledger, approvals=desk, mint=seeded_mint())
+    harness = Harness(registry, ledger=ledger, approvals=desk, trace=trace, mint=seeded_mint())
+    change(harness)
 
     def message(request: ToolRequest, result: ToolResult) -> str:
         return to_message(request, output.capped(result))["content"]
@@ -137,7 +141,7 @@ def finished(world: World) -> Subject:
     def restart(died: bool) -> Subject:
         if died:
             ledger.leave()
-        return finished(world)
+        return finished(world, change, trace)
 
     lacks = frozenset(CHAPTERS) - BUILT
     agent = partial(Agent, harness=harness)
