@@ -28,9 +28,9 @@ def test_every_verdict_has_its_words():
     assert set(words_under("gauntlet.verdict")) == {one.name.lower() for one in Verdict}
 
 
-def test_every_built_chapter_but_the_first_page_has_cases():
+def test_every_chapter_that_builds_a_guard_has_cases():
     chapters = {one.chapter for one in CASES.values()}
-    assert chapters <= set(CHAPTERS) and BUILT - {"00"} <= chapters
+    assert chapters <= set(CHAPTERS) and BUILT - {"00", "13", "14"} == chapters
 
 
 def test_outcomes_come_in_the_order_of_the_chapters():

@@ -1,5 +1,6 @@
 """Other answers to chapter 13's exercises."""
 
+import copy
 import json
 from itertools import groupby
 
@@ -117,8 +118,6 @@ def hidden_by_json(value):
 
 
 def hidden_in_a_copy(value):
-    import copy
-
     waiting = [made := copy.deepcopy(value)]
     while waiting:
         one = waiting.pop()
@@ -161,7 +160,7 @@ def hidden_and_gone(value):
     return {key: hidden_and_gone(inner) for key, inner in value.items() if not secret_key(key)}
 
 
-def hidden_all_texts(value):
+def hidden_ids_too(value):
     if isinstance(value, dict):
         return {key: "[hidden]" if secret_key(key) or "id" in key else value[key] for key in value}
     return value
@@ -250,7 +249,7 @@ def red_everything(guard, cases):
 
 
 def red_named(guard, cases):
-    return set(name for name in cases if guard in cases[name])
+    return {name for name in cases if guard in cases[name]}
 
 
 def red_front(guard, cases):
@@ -314,7 +313,7 @@ WRONG = {
         (hidden_shallow, "mistake.changes_input"),
         (hidden_dicts_alone, "mistake.past_lists"),
         (hidden_and_gone, "mistake.drops_keys"),
-        (hidden_all_texts, "mistake.drops_ids"),
+        (hidden_ids_too, "mistake.drops_ids"),
         (hidden_small_letters, "mistake.by_case"),
         (hidden_exact, "mistake.whole_name"),
         (hidden_only_texts, "mistake.leaves"),
