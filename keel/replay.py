@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .contracts import ExecutionContext, ToolRequest, ToolResult
 from .harness import Harness
-from .trace import ARGUMENTS, HIDDEN, REQUEST_NAME, REQUEST_PROBLEM, Event, calls_of
+from .trace import ARGUMENTS, CUT, HIDDEN, REQUEST_NAME, REQUEST_PROBLEM, UNSHOWN, Event, calls_of
 
 
 class Replayed(NamedTuple):
@@ -36,7 +36,7 @@ def replay(events: Iterable[Event], harness: Harness, context: ExecutionContext)
     was kept without content, and for a proposal of which something was hidden or cut.
     """
     answered = []
-    for turn in _turns(list(events)):
+    for turn in list(_turns(list(events))):  # all are read before any runs
         results = harness.execute_many([request for _, _, request in turn], context)
         for (call_id, before, request), result in zip(turn, results, strict=True):
             answered.append(Replayed(call_id, request.name, before, _outcome(result)))
@@ -67,11 +67,11 @@ def _request(event: Event) -> ToolRequest:
     if ARGUMENTS not in event.more or REQUEST_NAME not in event.more:
         raise ValueError("this trace holds no arguments: only one that was kept with content=True can be replayed")
     shown = {name: event.more.get(name) for name in (ARGUMENTS, REQUEST_NAME)}
-    if any(text is not None and (HIDDEN in text or text.endswith(' … (cut)"')) for text in shown.values()):
+    said = {name: _read(text) for name, text in shown.items()}
+    ends = [one for one in said.values() if isinstance(one, str) and one.endswith((CUT, UNSHOWN))]
+    if ends or any(HIDDEN in text for text in shown.values()):
         raise ValueError(f"of the request of call {event.call_id} something was hidden or cut: it cannot be replayed")
-    return ToolRequest(
-        name=_read(shown[REQUEST_NAME]), arguments=_read(shown[ARGUMENTS]), problem=event.more.get(REQUEST_PROBLEM)
-    )
+    return ToolRequest(name=said[REQUEST_NAME], arguments=said[ARGUMENTS], problem=event.more.get(REQUEST_PROBLEM))
 
 
 def _read(text: Any) -> Any:

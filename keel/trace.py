@@ -24,10 +24,13 @@ from pydantic_core import to_json
 
 from .adapters import printable
 from .contracts import NAME_LENGTH, NAME_PATTERN, ExecutionContext, ToolCall, ToolFailure, ToolRequest, ToolResult
+from .ledger import over
 from .registry import Tool
 
 CONTENT_BYTES = 64 * 1024  # of one content that was asked for
 HIDDEN = "[hidden]"
+CUT = " … (cut)"  # at the end of what was too long
+UNSHOWN = " while it was written down]"  # at the end of what stands for a content that could not be shown
 OPERATIONS = {"model": "chat", "start": "invoke_agent", "stop": "invoke_agent"}  # of other stages: execute_tool
 
 _FIELDS = {  # of an event, and what they are called in a line
@@ -221,8 +224,8 @@ class Trace:
         try:
             text = to_json(self.redact(value), inf_nan_mode="strings").decode()
         except Exception as error:  # a redaction of the host's own, or what a model sent and JSON cannot hold
-            return json.dumps(f"[{type(error).__name__} while it was written down]")
-        return text if len(text) <= CONTENT_BYTES else json.dumps(f"{text[:CONTENT_BYTES]} … (cut)")
+            return json.dumps(f"[{printable(type(error).__name__)}{UNSHOWN}")
+        return text if len(text) <= CONTENT_BYTES else json.dumps(f"{text[:CONTENT_BYTES]}{CUT}")
 
     def _put(self, event: Event) -> None:
         if self.path is None:
@@ -383,7 +386,12 @@ class _Walk:
 
     def _after_claim(self, run: Callable) -> Callable:
         def watched(*args: Any) -> Any:
-            self._mark(self._trace.clock())
+            try:
+                self._mark(self._trace.clock())
+            except BaseException:  # interrupted: the claim stands, and its body will not begin
+                if (claimed := args[-1]) is not None:
+                    over(claimed.token)
+                raise
             return run(*args)
 
         return watched
