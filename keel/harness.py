@@ -21,7 +21,7 @@ from .rules import check_rules
 from .settling import Happened, NotHappened, Settled, reconcile, settle_by_hand
 from .turns import Place, run_turn
 from .validation import validate
-from .workers import Job, Pool, run, runs_here
+from .workers import Job, Pool, TookTooLong, run, runs_here
 
 if TYPE_CHECKING:  # loaded by who keeps one
     from .trace import Trace
@@ -107,7 +107,11 @@ class Harness:
             if claimed is not None:
                 complete(self.ledger, claimed, data)
         except ToolFailure as failure:
-            release(self.ledger, claimed, failure)
+            try:
+                release(self.ledger, claimed, failure)
+            except BaseException:  # interrupted there: what the failure says of the effect is lost
+                give_up(self.ledger, claimed, returned=not isinstance(failure, TookTooLong))
+                raise
             return answer(call, tool, error=failure.error)
         except BaseException:  # the caller's own interrupt, or what a signal handler of the host's raises
             give_up(self.ledger, claimed, returned=over or (tool is not None and runs_here(tool)))

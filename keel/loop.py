@@ -224,6 +224,8 @@ class Agent:
         for number, at in enumerate(fresh):
             over = None if number < affordable else _failed(turn[at].call, ErrorCode.BUDGET_EXCEEDED, _USED_UP)
             turn[at] = turn[at].model_copy(update={"begun": over is None, "result": over})
+            if over is not None:  # it walks no line
+                self._note("answer", over.error.code, run, call_id=over.call_id, tool=over.tool_name)
         _change(run, turn=turn, calls=run.calls + affordable)
 
     def _not_denied(self, call: ToolCall, result: ToolResult) -> ToolResult:

@@ -148,10 +148,11 @@ class Trace:
     """Where events go: into memory, or into a JSON Lines file that is appended to; and to `send`, if it is given.
 
     `content` keeps arguments and results, through `redact` and up to 64 KiB each; `texts` keeps what
-    exceptions say. In memory it holds the last `keep` calls. `send(event)` is called in the thread
-    of the call. `clock` gives nanoseconds since 1970. A file is written line by line, each with one
-    call to the system, and is readable at any moment; it is not forced to the disk, so a power loss
-    may cost its last lines. It is made for its owner's eyes alone.
+    exceptions say. A tool's name is kept as the model gave it, if a tool could have that name. In memory it
+    holds the last `keep` calls. `send(event)` is called in the thread of the call. `clock` gives nanoseconds
+    since 1970. A file is written line by line, each with one call to the system, and is readable at any
+    moment; it is not forced to the disk, so a power loss may cost its last lines. It is made for its
+    owner's eyes alone.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class Trace:
     def shown(self, value: Any) -> str:
         """A content as JSON text, redacted and cut."""
         try:
-            text = to_json(self.redact(value), inf_nan_mode="strings").decode()
+            text = to_json(self.redact(value), inf_nan_mode="constants").decode()
         except Exception as error:  # a redaction of the host's own, or what a model sent and JSON cannot hold
             return json.dumps(f"[{printable(type(error).__name__)}{UNSHOWN}")
         return text if len(text) <= CONTENT_BYTES else json.dumps(f"{text[:CONTENT_BYTES]}{CUT}")
@@ -258,7 +259,7 @@ class Watch:
         self._idle: dict[bool, deque[_Walk]] = {True: deque(), False: deque()}
 
     def execute(self, call: ToolCall, context: ExecutionContext, tool: Tool | None) -> ToolResult:
-        """Let a call of this tool walk the line. Of a read, that keeps nothing, no more is told than there is."""
+        """Let a call of this tool walk the line. A read that nobody need agree to has no claim to tell of."""
         keeps_nothing = tool is not None and tool.read_only and not tool.needs_approval
         idle = self._idle[keeps_nothing]
         try:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from keel.approval import require_approval
+from keel.authorization import check_permission, check_policies
 from keel.harness import Harness
+from keel.idempotency import claim, recall
+from keel.output import check_output
+from keel.rules import check_rules
+from keel.validation import validate
 
 from .board import title
 from .catalogue import words
@@ -14,9 +20,6 @@ from .gauntlet import Make, Outcome, Subject, Verdict, run_gauntlet
 from .lines import finished
 from .plots import GREY, INK, Picture, Sheet
 from .world import World
-
-# The stages as a harness keeps them, in the order of its line.
-_ORDER = ("lookup", "permission", "validate", "policies", "key", "recall", "rules", "approve", "claim", "run", "output")
 
 
 def _nothing(*arguments: Any) -> None:
@@ -32,24 +35,25 @@ def _as_it_is(tool: Any, value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
-# What stands in for a guard that is gone: what a program does whose author has not thought of the question.
-_STAND_INS = {
-    "permission": _nothing,
-    "validate": lambda tool, arguments: arguments,
-    "policies": _nothing,
-    "recall": _nothing,
-    "rules": _nothing,
-    "approve": _nothing,
-    "claim": _nothing,
-    "run": _run_bare,
-    "output": _as_it_is,
+# Each guard: the stage as the line has it, and what stands in for it when it is gone, which is what a program does
+# whose author has not thought of the question.
+_GUARDS: dict[str, tuple[Callable, Callable]] = {
+    "permission": (check_permission, _nothing),
+    "validate": (validate, lambda tool, arguments: arguments),
+    "policies": (check_policies, _nothing),
+    "recall": (recall, _nothing),
+    "rules": (check_rules, _nothing),
+    "approve": (require_approval, _nothing),
+    "claim": (claim, _nothing),
+    "run": (Harness._run, _run_bare),
+    "output": (check_output, _as_it_is),
 }
-GUARDS = tuple(_STAND_INS)
+GUARDS = tuple(_GUARDS)
 
 
 def without(guard: str) -> Make:
     """The finished harness with this guard taken out, for `run_gauntlet`. Raises ValueError for another name."""
-    if guard not in _STAND_INS:
+    if guard not in _GUARDS:
         raise ValueError(f"there is no guard {guard!r} to take out; there are {', '.join(GUARDS)}")
     return partial(_sabotaged, guard=guard)
 
@@ -59,9 +63,9 @@ def _sabotaged(world: World, guard: str) -> Subject:
 
 
 def _take_out(harness: Harness, guard: str) -> None:
-    stages = list(harness._stages)  # there is no public way, and there should be none
-    stages[_ORDER.index(guard)] = _STAND_INS[guard]
-    harness._stages = tuple(stages)
+    gone, stand_in = _GUARDS[guard]
+    # There is no public way, and there should be none. A method stands in the line bound to its harness.
+    harness._stages = tuple(stand_in if getattr(one, "__func__", one) is gone else one for one in harness._stages)
 
 
 def sabotage(guards: Sequence[str] = GUARDS) -> dict[str, list[Outcome]]:

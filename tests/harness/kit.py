@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from keel import ExecutionContext, Harness, Principal, ToolCall, ToolRegistry, ToolRequest, ToolResult
@@ -58,3 +60,28 @@ def label(value: Any) -> str:
     if isinstance(value, str | bool | float | None) or (isinstance(value, int) and abs(value) < 10**9):
         return ascii(value)[:30]
     return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def interrupted_at(line: int, do: Callable[[], Any], module: ModuleType) -> bool:
+    """Do it, with a Ctrl-C before that line of the module, counted as it runs. Whether it came to that."""
+    left, hit = [line], []
+
+    def stop(frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        if event == "line":
+            left[0] -= 1
+            if left[0] == 0:
+                hit.append(frame.f_lineno)
+                raise KeyboardInterrupt
+        return stop
+
+    before = sys.gettrace()
+    sys.settrace(stop)
+    try:
+        do()
+    except KeyboardInterrupt:
+        assert hit
+    finally:
+        sys.settrace(before)
+    return bool(hit)

@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,8 @@ from keel.idempotency import LedgerUnavailable
 from keel.lab.recordings import proposals_turn
 from keel.loop import Agent, Budget, Run, Stop
 
+from .killed_steps import killed_at as killed
+from .kit import interrupted_at
 from .test_loop import AMIRA, BOSS, CLOSED, CLOSED_NOW, DONE, Desk, Model, answers, check_run, look, order, sign
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork and no SIGKILL")
@@ -258,38 +258,14 @@ def test_nor_where_the_ledger_cannot_be_asked(monkeypatch):
     assert answers(run) == ["outcome_unknown"] and len(desk.did) == 1
 
 
-def interrupted_at(line, desk, run):
-    """Take the run up, with a Ctrl-C before that line of the loop. Whether it came to that."""
-    left, hit = [line], []
-
-    def trace(frame, event, _):
-        if frame.f_code.co_filename != loop_module.__file__:
-            return None
-        if event == "line":
-            left[0] -= 1
-            if left[0] == 0:
-                hit.append(frame.f_lineno)
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        desk.agent(by_history(MIXED, look("b"), DONE), keep=lambda run: None).resume(run, AMIRA)
-    except KeyboardInterrupt:
-        assert hit
-    finally:
-        sys.settrace(before)
-    return bool(hit)
-
-
 def test_an_interrupt_at_any_line_leaves_a_run_that_can_be_taken_up():
     line, hit = 0, True
     while hit:
         line += 1
         desk = Desk(None, CLOSED)
         run = Run(goal="Help.", run_id="run-1", messages=[{"role": "user", "content": "Help."}])
-        hit = interrupted_at(line, desk, run)
+        agent = desk.agent(by_history(MIXED, look("b"), DONE), keep=lambda run: None)
+        hit = interrupted_at(line, lambda agent=agent, run=run: agent.resume(run, AMIRA), loop_module)
         check_run(run)
         for _ in range(2):
             desk.say()
@@ -377,30 +353,7 @@ class Office:
 
 def killed_at(folder, number, timeout_s=None):
     """Let a child work, and kill it at the step of that number. Gives the steps that it came by."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        steps = []
-
-        def at(step):
-            steps.append(step)
-            os.write(writing, f"{step}\n".encode())
-            if len(steps) == number:
-                os.close(writing)
-                while True:
-                    signal.pause()
-
-        try:
-            os.close(reading)
-            Office(folder, at, timeout_s).work()
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with open(reading) as pipe:
-        steps = pipe.read().splitlines()
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return steps
+    return killed(lambda at: Office(folder, at, timeout_s).work(), number)
 
 
 def check_taken_up(folder, kills):

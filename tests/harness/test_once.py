@@ -272,6 +272,19 @@ def test_the_callers_interrupt_passes_and_leaves_the_ledger_truthful(ledger):
     assert code(ask(harness)) == "outcome_unknown" and effects == [0]
 
 
+@pytest.mark.parametrize("refuses", [ToolFailure("refused", "-"), OSError()], ids=["declared", "breaks"])
+def test_an_interrupt_while_a_failure_is_written_down_leaves_no_claim_that_seems_to_live(ledger, refuses, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    effects, harness = writing(ledger, raising(refuses), errors=["refused"], timeout_s=None)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("keel.harness.release", interrupt)
+        ask(harness)
+    assert (only(ledger).state, only(ledger).live) == (State.UNKNOWN, False)
+    assert code(ask(harness)) == "outcome_unknown" and effects == [0]
+
+
 def test_an_interrupt_before_the_claim_leaves_nothing(ledger):
     effects, harness = writing(ledger, rules=[lambda values, context: raising(KeyboardInterrupt())()])
     with pytest.raises(KeyboardInterrupt):

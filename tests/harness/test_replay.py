@@ -136,3 +136,13 @@ def test_a_call_that_was_never_answered_differs_from_one_that_is():
     trace = Trace(content=True)
     shop(trace).read(order(1), AMIRA)
     assert [one[2:] for one in replay(trace.events, shop(), AMIRA)] == [("no answer", "ok")]
+
+
+def test_a_number_that_is_none_is_refused_again_as_what_it_was():
+    answered = replay(kept([look(note=float("nan")), look(note=float("inf"))]).events, shop(), AMIRA)
+    assert [(one.before, one.after) for one in answered] == [("invalid_arguments", "invalid_arguments")] * 2
+
+
+def test_a_text_that_reads_like_no_number_stays_a_text():
+    answered = replay(kept([look(note="NaN")]).events, shop(), AMIRA)
+    assert [(one.before, one.after) for one in answered] == [("ok", "ok")]

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from importlib import import_module
 
 import pytest
 
@@ -22,7 +23,6 @@ def test_without_opentelemetry_it_says_what_to_install(monkeypatch):
 @pytest.fixture
 def sdk():
     """A tracer of the real SDK, and what it has sent out."""
-    pytest.importorskip("opentelemetry.sdk")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -147,3 +147,21 @@ def test_an_exporter_that_breaks_costs_a_count_and_no_call(sdk):
     result = Harness(registry_of(lambda: 1), trace=trace).handle(ToolRequest(name="tool", arguments={}), AMIRA)
     assert result.ok
     assert trace.lost > 0
+
+
+def names_of(kind):
+    module = import_module(f"opentelemetry.semconv._incubating.attributes.{kind}_attributes")
+    return {name for name in vars(module).values() if isinstance(name, str)}
+
+
+def test_every_name_is_one_of_the_conventions_or_says_that_it_is_keels_own():
+    def breaks(n: int = 0) -> int:
+        raise OSError("no")
+
+    trace = Trace(content=True, texts=True)
+    harness = Harness(registry_of(breaks), trace=trace)
+    harness.handle(ToolRequest(name="tool", arguments={}), AMIRA)
+    used = {name for event in trace.events for name in event.attributes() if not name.startswith("keel.")}
+    known = set().union(*map(names_of, ("gen_ai", "code", "error", "exception", "user")))
+    assert used - known == {"time_unix_nano", "duration_nano"}, "these two a span has without a name for them"
+    assert {"code.function.name", "exception.message", "gen_ai.tool.call.result"} <= used

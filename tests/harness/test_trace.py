@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,11 +22,15 @@ from keel import (
     Trace,
 )
 from keel import trace as trace_module
+from keel.adapters import ModelFailure
 from keel.approval import PERMISSION
 from keel.idempotency import LedgerUnavailable
+from keel.lab.recordings import proposals_turn
+from keel.loop import Agent, Budget
+from keel.models import ScriptedModel
 from keel.trace import calls_of
 
-from .kit import AMIRA, STRANGER, call, code
+from .kit import AMIRA, STRANGER, call, code, interrupted_at
 from .test_workers import only, raising, until
 
 MARK = "zebra-4711"
@@ -332,31 +335,6 @@ def test_a_redaction_that_raises_changes_no_result_and_keeps_no_content():
     assert stages(harness.trace.events) == WRITE and MARK not in repr(harness.trace.events)
 
 
-def interrupted_at(line, do):
-    """Do it, with a Ctrl-C before that line of the trace. Whether it came to that."""
-    left, hit = [line], []
-
-    def stop(frame, event, _):
-        if frame.f_code.co_filename != trace_module.__file__:
-            return None
-        if event == "line":
-            left[0] -= 1
-            if left[0] == 0:
-                hit.append(frame.f_lineno)
-                raise KeyboardInterrupt
-        return stop
-
-    before = sys.gettrace()
-    sys.settrace(stop)
-    try:
-        do()
-    except KeyboardInterrupt:
-        assert hit
-    finally:
-        sys.settrace(before)
-    return bool(hit)
-
-
 @pytest.mark.parametrize("to_file", [False, True], ids=["memory", "file"])
 @pytest.mark.parametrize("end", [None, raising(ToolFailure("closed", "-"))], ids=["ok", "refuses"])
 def test_an_interrupt_at_any_line_of_a_trace_leaves_no_claim_that_seems_to_live(to_file, end, tmp_path):
@@ -371,7 +349,7 @@ def test_an_interrupt_at_any_line_of_a_trace_leaves_no_claim_that_seems_to_live(
 
         trace = Trace(tmp_path / f"{line}.jsonl" if to_file else None)
         harness = world(trace=trace, end=body, errors=["closed"])
-        hit = interrupted_at(line, lambda harness=harness: ask(harness, "order"))
+        hit = interrupted_at(line, lambda harness=harness: ask(harness, "order"), trace_module)
         entries = list(harness.ledger.entries())
         assert not any(entry.live for entry in entries), line
         assert len(entries) >= len(did), line
@@ -488,3 +466,28 @@ def test_two_traces_of_one_context_tell_runs_apart():
     for run in ("run-1", "run-2"):
         ask(harness, "look", ExecutionContext(principal=AMIRA.principal, run_id=run))
     assert {one.run_id for one in harness.trace.events} == {"run-1", "run-2"}
+
+
+def test_a_call_that_a_budget_has_no_room_for_has_its_answer_and_a_run_its_turns():
+    harness = world(trace=Trace())
+    two = proposals_turn(("look", {}), ("look", {}))
+    Agent(ScriptedModel([two]), harness, Budget(calls=1)).run("Look twice.", AMIRA)
+    events = harness.trace.events
+    assert [event.outcome for event in events if event.stage == "answer"] == ["budget_exceeded", "ok"]
+    told = [(one.stage, one.outcome) for one in events if one.call_id is None]
+    assert told == [("start", "ok"), ("model", "ok"), ("stop", "budget_exceeded")]
+    assert all(len({event.stage for event in of} & {"answer"}) == 1 for of in calls_of(events).values())
+
+
+def test_a_turn_that_the_model_did_not_give_is_told_without_what_it_said():
+    class Silent:
+        def complete(self, messages, tools=()):
+            raise ModelFailure(MARK)
+
+    harness = world(trace=Trace())
+    Agent(Silent(), harness).run("Look.", AMIRA)
+    assert [(one.stage, one.outcome) for one in harness.trace.events][1:] == [
+        ("model", "model_failed"),
+        ("stop", "model_failed"),
+    ]
+    assert MARK not in repr(harness.trace.events)
