@@ -3,7 +3,7 @@
 #   make lab            make the environment and open JupyterLab on the first chapter
 #   make test           run the tests and all chapters, without a key and without a network
 #   make test-browser   run the chapters in a real JupyterLab in Chromium
-#   make soak           run the tests that take minutes: a thousand killed writers
+#   make soak           run the tests that take minutes: a thousand killed writers, runs killed at every step
 #   make notebooks      run chapters from top to bottom and write them back: make notebooks CH="00 01" CHECK=1
 #   make lint           ruff, over notebooks too
 #   make bench          measure what the harness costs

@@ -10,7 +10,7 @@ from keel.telemetry import OpenTelemetry
 
 
 def once(values: dict[str, Any], context: ExecutionContext) -> str:
-    """For a write's `idempotency_key`: the same request, sent again, is the same action."""
+    """For a write's `idempotency_key`: the same proposal, sent again under its id, is the same action."""
     return context.extra["request_id"]
 
 
@@ -18,7 +18,8 @@ class Service:
     """One harness over one folder. Start the same registry over the same folder again, and it goes on."""
 
     def __init__(self, registry: ToolRegistry, folder: Path):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # the ledger holds what the writes were asked to do
         try:
             send = OpenTelemetry()
         except ImportError:
@@ -42,7 +43,7 @@ class Service:
         ]
 
     async def decide(self, approver: Principal, question_id: str, yes: bool, reason: str) -> str:
-        """Say yes or no. LookupError is your 404, PermissionError your 403, ValueError (too late) your 409."""
+        """Say yes or no, or take an unused yes back. LookupError is a 404, PermissionError a 403, ValueError a 409."""
         decide = self.desk.approve if yes else self.desk.deny
         return (await asyncio.to_thread(decide, question_id, approver, reason)).standing.value
 

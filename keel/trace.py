@@ -121,8 +121,11 @@ def read_trace(path: str | os.PathLike[str]) -> list[Event]:
 _SECRET_NAME = r"pass(?:word|wd|phrase)|secret|token|api[_-]?key|private[_-]?key|authori[sz]ation|credential|cookie"
 _SECRET_KEY = re.compile(_SECRET_NAME, re.IGNORECASE)
 _SECRET_TEXT = re.compile(
-    rf"(?:{_SECRET_NAME})[\"']?\s*[:=]\s*[\"']?[^\s\"',;&]+"  # password=…, "token": "…"
+    # password=…, "token": "…", token = 'a b', Authorization: Bearer …
+    rf"(?:{_SECRET_NAME})[\"']?\s{{0,9}}[:=]\s{{0,9}}"
+    r"(?:\"(?:\\.|[^\"\\])*\"?|'(?:\\.|[^'\\])*'?|(?:(?:bearer|basic|digest|token)\s+)?[^\s\"',;&]+)"
     r"|\bbearer\s+\S+"
+    r"|(?<=://)[^\s/@:]{0,99}:[^\s/@]{1,999}(?=@)"  # https://user:password@host; bounded, or it could be made slow
     r"|\b(?:sk|pk|ghp|gho|xox[abp]|glpat|AKIA)[-_]?[A-Za-z0-9_-]{12,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|$)",
     re.IGNORECASE | re.DOTALL,

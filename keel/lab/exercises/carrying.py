@@ -121,7 +121,7 @@ def carry_out_solution(harness, request, context):
         harness.reconcile()
         result = harness.execute(call, context)
     if result.ok:
-        return {"status": "done", "data": result.data}
+        return {"status": "done"}
     if result.error.code == "outcome_unknown":
         return {"status": "unknown"}
     return {"status": "not_done", "code": result.error.code}

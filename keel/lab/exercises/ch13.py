@@ -16,21 +16,24 @@ def stopped_at_stub(events, call_id): ...
 
 
 def stopped_at_solution(events, call_id):
-    own = [event for event in events if event["call_id"] == call_id]
-    if all(event["stage"] != "answer" for event in own):
-        return f"after {own[-1]['stage']}"
-    refused = [event["stage"] for event in own if event["outcome"] not in ("ok", "replayed")]
-    return refused[0] if refused else None
+    *stages, last = [event for event in events if event["call_id"] == call_id]
+    if last["stage"] != "answer":
+        return f"after {last['stage']}"
+    if last["outcome"] in ("ok", "replayed"):
+        return None
+    return [event["stage"] for event in stages if event["stage"] != "answer"][-1]
 
 
 def _stops(own=True, ends=lambda stage: f"after {stage}", good=("ok", "replayed"), at=0, tells="stage"):
-    """The solution, with one thing done otherwise."""
+    """Looks for a refusal among the events of the last walk, with one thing done otherwise than would be right."""
 
     def stopped_at(events, call_id):
         seen = [event for event in events if event["call_id"] == call_id or not own]
-        if all(event["stage"] != "answer" for event in seen):
+        if seen[-1]["stage"] != "answer":
             return ends(seen[-1]["stage"])
-        refused = [event[tells] for event in seen if event["outcome"] not in good]
+        earlier = [number for number, event in enumerate(seen[:-1]) if event["stage"] == "answer"]
+        walk = seen[earlier[-1] + 1 :] if earlier and own else seen
+        refused = [event[tells] for event in walk if event["outcome"] not in good]
         return refused[at] if refused else None
 
     return stopped_at
@@ -42,6 +45,13 @@ stopped_at_nothing = _stops(ends=lambda stage: None)
 stopped_at_the_last_that_passed = _stops(ends=lambda stage: stage)
 stopped_at_a_replay = _stops(good=("ok",))
 stopped_at_a_code = _stops(tells="outcome")
+
+
+def stopped_at_an_earlier_walk(events, call_id):
+    own = [event for event in events if event["call_id"] == call_id]
+    if own[-1]["stage"] != "answer":
+        return f"after {own[-1]['stage']}"
+    return next((event["stage"] for event in own if event["outcome"] not in ("ok", "replayed")), None)
 
 
 def stopped_at_the_last_line(events, call_id):
@@ -70,6 +80,7 @@ def _said(name: str, *answers: Any) -> Callable[[Trial, Mapping[str, Trial]], bo
 
 
 _DENIED, _VIOLATED = "permission permission_denied", "rules rule_violated"
+_ASKED = ("c-1 rules", "c-1 approve approval_required", "c-1 answer approval_required", "c-1 rules")
 
 STOPPED_AT = Exercise(
     id="13-a",
@@ -107,6 +118,8 @@ STOPPED_AT = Exercise(
         ),
         _stop_case("replayed", None, "c-1 read", "c-1 recall replayed", "c-1 answer"),
         _stop_case("in_the_body", "run", "c-1 read", "c-1 claim", "c-1 run timeout", "c-1 answer outcome_unknown"),
+        _stop_case("agreed_to", None, *_ASKED, "c-1 approve", "c-1 claim", "c-1 run", "c-1 answer"),
+        _stop_case("killed_after_a_yes", "after claim", *_ASKED, "c-1 approve", "c-1 claim"),
     ),
     mistakes=(
         Mistake("the_answer", stopped_at_the_answer, _said("refused", "answer")),
@@ -116,6 +129,7 @@ STOPPED_AT = Exercise(
         Mistake("first_gap", stopped_at_the_first_gap, _said("neighbour_refused", "after read")),
         Mistake("came_through", stopped_at_nothing, _said("killed", None, "ok")),
         Mistake("blames_claim", stopped_at_the_last_that_passed, _said("killed", "claim")),
+        Mistake("an_earlier_walk", stopped_at_an_earlier_walk, _said("agreed_to", "approve")),
         Mistake("a_replay", stopped_at_a_replay, _said("replayed", "recall")),
     ),
 )
@@ -303,10 +317,10 @@ _TABLE = {
     "too_low": ["rules"],
     "too_low_no_yes": ["rules", "approve"],
     "no_yes": ["approve"],
-    "twice": ["recall", "rules"],
+    "twice": ["recall", "claim"],
     "own_look_up": [],
 }
-_GUARDS = ("permission", "validate", "recall", "rules", "approve")
+_GUARDS = ("permission", "validate", "recall", "rules", "approve", "claim")
 
 
 def _rows(names: Iterable[str]) -> dict[str, list[str]]:
@@ -332,6 +346,7 @@ _ALL_RED = {
     "recall": set(),
     "rules": {"too_low"},
     "approve": {"no_yes"},
+    "claim": set(),
 }
 
 
@@ -370,7 +385,7 @@ TURNS_RED = Exercise(
         Mistake(
             "for_good",
             turns_red_for_good,
-            lambda first, _: first.case.name == "drill" and first.got["rules"] == {"too_low", "twice"},
+            lambda first, _: first.case.name == "drill" and first.got["claim"] == {"twice"},
         ),
     ),
 )

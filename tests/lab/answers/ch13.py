@@ -11,25 +11,21 @@ SECRET = ("password", "token", "secret", "api_key")
 
 
 def stopped_in_one_pass(events, call_id):
-    last, refused, answered = None, None, False
+    last, before = None, None
     for event in events:
-        if event["call_id"] != call_id:
-            continue
-        last = event["stage"]
-        answered = answered or last == "answer"
-        if event["outcome"] not in GOOD and refused is None:
-            refused = last
-    return refused if answered else f"after {last}"
+        if event["call_id"] == call_id:
+            last, before = event, last
+    if last["stage"] != "answer":
+        return f"after {last['stage']}"
+    return None if last["outcome"] in GOOD else before["stage"]
 
 
 def stopped_by_the_answer(events, call_id):
-    own = {event["stage"]: event["outcome"] for event in events if event["call_id"] == call_id}
-    answer = own.pop("answer", None)
-    if answer is None:
-        return "after " + list(own)[-1]
-    if answer in GOOD:
-        return None
-    return next(stage for stage, outcome in own.items() if outcome not in GOOD)
+    own = [(event["stage"], event["outcome"]) for event in reversed(events) if event["call_id"] == call_id]
+    (stage, answer), *walked = own
+    if stage != "answer":
+        return "after " + stage
+    return None if answer in GOOD else next(stage for stage, outcome in walked if outcome not in GOOD)
 
 
 def stopped_before_the_answer(events, call_id):
